@@ -1,0 +1,89 @@
+"""The command line: finds the commands, reads their options, prints what they found, and answers with a status.
+
+Exit status: 0 the run finished, whatever the verdicts; 2 bad input; with --strict, 1 if anything is refuted and else 3
+if anything is inconclusive; 130 after an interrupt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from verify import commands
+from verify.evidence import Finding, Verdict
+from verify.options import BadInput, Parser, add_options, option, read_options
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Options that every command has."""
+
+    json: str = option("", help="write one JSON object to PATH, or to standard output with -", metavar="PATH")
+    quiet: bool = option(False, help="no table, no progress")
+    strict: bool = option(False, help="exit 1 if anything is refuted, else 3 if anything is inconclusive")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _main(arguments)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _main(arguments: list[str]) -> int:
+    modules = {
+        m.name: importlib.import_module(f"verify.commands.{m.name}") for m in pkgutil.iter_modules(commands.__path__)
+    }
+    namespace = _parser(modules).parse_args(arguments)
+    command = modules[namespace.command]
+    output = read_options(namespace, Output)
+
+    from verify.session import Session, check_writable
+
+    if output.json not in ("", "-"):
+        check_writable("--json", output.json)
+    session = Session(argv=["python", "-m", "verify", *arguments], quiet=output.quiet or output.json == "-")
+    try:
+        finding: Finding = command.run(read_options(namespace, command.Options), session)
+    except BadInput as error:
+        raise BadInput(f"verify {namespace.command}: {error}") from error
+    session.show(finding, output.json)
+    return _status(finding, output.strict)
+
+
+def _parser(modules: dict[str, ModuleType]) -> Parser:
+    parser = Parser(
+        prog="verify", description="Check the theory of associative memory in Transformers, claim by claim."
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in modules.items():
+        words: str = module.Options.__doc__ or ""
+        sub = subparsers.add_parser(name, help=words.split("\n")[0], description=words)
+        add_options(sub, module.Options)
+        add_options(sub.add_argument_group("output"), Output)
+    return parser
+
+
+def _status(finding: Finding, strict: bool) -> int:
+    if finding.status is not None:
+        return finding.status
+    verdicts: set[Any] = {claim.ruling.verdict for claim in finding.claims if claim.ruling}
+    if strict and Verdict.REFUTED in verdicts:
+        return 1
+    if strict and Verdict.INCONCLUSIVE in verdicts:
+        return 3
+    return 0

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from verify.evidence import Claim, Finding, Table
+from verify.options import BadInput, option
+from verify.session import Session, check_writable
+
+
+@dataclass(frozen=True)
+class Options:
+    """List the ledger of claims and decide them."""
+
+    only: tuple[str, ...] = option(
+        (), help="decide only claims whose id starts with one of these", many=True, metavar="ID"
+    )
+    list: bool = option(False, help="list the claims without deciding them")
+    markdown: str = option("", help="write the ledger as Markdown to PATH", metavar="PATH")
+
+
+def run(options: Options, session: Session) -> Finding:
+    from verify.claims import ledger
+
+    claims = ledger()
+    for prefix in options.only:
+        if not any(name.startswith(prefix) for name in claims):
+            raise BadInput(f"--only {prefix}: expected the beginning of a claim's id; see verify claims --list")
+    if options.markdown:
+        check_writable("--markdown", options.markdown)
+    chosen = [c for name, c in claims.items() if not options.only or name.startswith(options.only)]
+    if options.list:
+        rows = [(c.id, c.source, c.statement) for c in chosen]
+        return Finding("claims", asdict(options), tables=[Table("Claims", ("id", "source", "statement"), rows)])
+    decided: list[Claim] = []
+    start = time.monotonic()
+    for number, claim in enumerate(chosen, 1):
+        session.progress(f"claim {number}/{len(chosen)} {claim.id}, {time.monotonic() - start:.0f} s so far")
+        decided.append(claim.decided())
+    files: list[Path] = []
+    if options.markdown:
+        from verify.records import write_whole
+
+        files = [Path(options.markdown)]
+        write_whole(files[0], markdown(decided))
+    counts = {v: sum(c.ruling is not None and c.ruling.verdict == v for c in decided) for v in _order(decided)}
+    return Finding(
+        "claims",
+        asdict(options),
+        claims=decided,
+        tables=[Table("Claims", ("id", "source", "verdict", "evidence", "why"), [_row(c) for c in decided])],
+        summary="; ".join(f"{n} {v}" for v, n in counts.items()),
+        files=files,
+    )
+
+
+def _order(decided: list[Claim]) -> list[str]:
+    return sorted({str(c.ruling.verdict) for c in decided if c.ruling})
+
+
+def _row(claim: Claim) -> tuple[str, ...]:
+    assert claim.ruling is not None
+    return (claim.id, claim.source, str(claim.ruling.verdict), str(claim.ruling.evidence), claim.ruling.detail)
+
+
+def markdown(decided: list[Claim]) -> str:
+    """The ledger as one Markdown table, the same text for the same rulings."""
+    lines = [
+        "# Claims",
+        "",
+        "Written by `python -m verify claims --markdown CLAIMS.md`; do not edit by hand.",
+        "",
+        "| id | source | statement | verdict | evidence | why | command |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for claim in decided:
+        row = claim.to_json()
+        cells = (row[k] for k in ("id", "source", "statement", "verdict", "evidence", "detail", "command"))
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"

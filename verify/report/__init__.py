@@ -1,0 +1,1 @@
+"""The page that `python -m verify report` writes."""
