@@ -36,7 +36,7 @@ def canonical(value: Any) -> str:
 
 def spec_hash(spec: Any) -> str:
     """Sixteen hexadecimal digits that name a spec."""
-    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+    return hashlib.sha256(canonical(spec).encode(errors="backslashreplace")).hexdigest()[:16]
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -67,7 +67,7 @@ class Records:
         self.manifest = self.path.with_name(self.path.name + ".manifest.json")
         name = spec_hash(spec)
         if self.manifest.exists():
-            found = json.loads(self.manifest.read_text())["spec_hash"]
+            found = self._manifest_hash()
             if found != name:
                 raise ValueError(f"holds points of another spec ({found}, not {name}); choose another file")
         elif self.path.exists() and self.path.stat().st_size:
@@ -76,6 +76,12 @@ class Records:
             text = json.dumps(jsonable({"spec_hash": name, "spec": spec, "provenance": provenance}), indent=1)
             write_whole(self.manifest, text + "\n")
         self._points = dict(self._read())
+
+    def _manifest_hash(self) -> str:
+        try:
+            return str(json.loads(self.manifest.read_text())["spec_hash"])
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"its manifest {self.manifest.name} cannot be read; choose another file") from None
 
     def _read(self) -> Iterator[tuple[str, dict[str, Any]]]:
         if not self.path.exists():

@@ -1,5 +1,7 @@
 """One look for every figure: Okabe-Ito colours that colour-blind readers can tell apart, one colour a kernel."""
 
+from typing import Any
+
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
@@ -17,7 +19,7 @@ KERNEL_COLOURS = {
 }
 MARKERS = {"linear": "o", "relu": "s", "exp": "^", "solu": "D", "softmax": "^", "round": "v", "cubic": "P"}
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "verify",  # the same figure gives the same bytes
     "font.family": "sans-serif",
