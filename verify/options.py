@@ -121,7 +121,7 @@ def add_options(parser: argparse._ActionsContainer, options: type) -> None:
         if meta["many"]:
             keywords["nargs"] = "+"
         if not required:
-            keywords["default"] = field.default
+            keywords["default"] = argparse.SUPPRESS  # a default is a value already: argparse would parse it as text
             if meta["positional"]:
                 keywords["nargs"] = "*" if meta["many"] else "?"
         elif not meta["positional"]:
@@ -131,8 +131,8 @@ def add_options(parser: argparse._ActionsContainer, options: type) -> None:
 
 def read_options(namespace: argparse.Namespace, options: type) -> Any:
     """The instance of `options` that the parsed arguments describe."""
-    values = {field.name: getattr(namespace, field.name) for field in dataclasses.fields(options)}
-    return options(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+    given = {f.name: getattr(namespace, f.name) for f in dataclasses.fields(options) if hasattr(namespace, f.name)}
+    return options(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 def _argument_type(parse: Callable[[str], Any], choices: Sequence[str] | None) -> Callable[[str], Any]:

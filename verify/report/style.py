@@ -1,6 +1,6 @@
 """One look for every figure: Okabe-Ito colours that colour-blind readers can tell apart, one colour a kernel."""
 
-from typing import Any
+from typing import Any, BinaryIO
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -19,6 +19,7 @@ KERNEL_COLOURS = {
 }
 MARKERS = {"linear": "o", "relu": "s", "exp": "^", "solu": "D", "softmax": "^", "round": "v", "cubic": "P"}
 
+_UNDATED: dict[str, Any] = {"Date": None}
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "verify",  # the same figure gives the same bytes
@@ -41,7 +42,9 @@ def new_figure(width: float = 6.4, height: float = 3.8, rows: int = 1, columns: 
         return figure, figure.subplots(rows, columns)
 
 
-def save(figure: Figure, path: str, kind: str) -> None:
+def write_figure(figure: Figure, target: str | BinaryIO, kind: str) -> None:
     """Write the figure as `kind` (svg or png) with no date in it, so that the same figure gives the same bytes."""
     with rc_context(STYLE):
-        figure.savefig(path, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(
+            target, format=kind, dpi=160, transparent=kind == "svg", metadata=_UNDATED if kind == "svg" else None
+        )

@@ -9,31 +9,42 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+Draw: TypeAlias = Callable[[dict[str, Any]], "Figure"]
 
 
 @dataclass(frozen=True)
 class Exhibit:
     """One figure: numbers from `compute(quick)`, a picture from `draw(numbers)`.
 
-    `compute` is a pure function that returns JSON-able numbers (offered for download on the page); `quick` asks for
-    the version that takes seconds. It may raise `NotRun` where it needs something that is absent, saying how to get it.
+    `compute` is a pure function that returns JSON-able numbers (offered for download on the page; a list of flat
+    dictionaries under "rows" is also shown as a table); `quick` asks for the version that takes seconds. It may raise
+    `NotRun` where it needs something that is absent, saying how to get it. `draw` sees the numbers as JSON gives them
+    back: infinities are "inf". `views` are further pictures of the same numbers, (label, draw), behind a switch.
+    `headline` says the finding in one sentence with its figure, for the top of the page.
     `formula` returns presentation MathML (sympy's `mathml(expr, printer="presentation")`) or "".
     """
 
     id: str
-    section: str  # capacity, trained keys, keys, exchange, updates, context, kernels, learning
+    section: str  # one of SECTIONS
     title: str
     caption: str  # what is seen, which statistic is meant, what follows
     command: str  # what reproduces it
     compute: Callable[[bool], dict[str, Any]]
-    draw: Callable[[dict[str, Any]], Figure]
+    draw: Draw
     alt: str  # the picture in a sentence, for those who do not see it
     assumptions: tuple[str, ...] = ()
     formula: Callable[[], str] = lambda: ""
+    views: tuple[tuple[str, Draw], ...] = ()
+    headline: Callable[[dict[str, Any]], str] | None = None
+
+
+SECTIONS = ("capacity", "trained keys", "keys", "exchange", "updates", "context", "kernels", "learning")
 
 
 class NotRun(Exception):
@@ -41,6 +52,7 @@ class NotRun(Exception):
 
 
 def exhibits() -> list[Exhibit]:
-    """Every exhibit, in the order of the files' names and of the entries in them."""
+    """Every exhibit, by section in the page's order, then by the files' names and the entries in them."""
     modules = sorted(pkgutil.iter_modules(__path__), key=lambda m: m.name)
-    return [e for m in modules for e in importlib.import_module(f"{__name__}.{m.name}").EXHIBITS]
+    found = [e for m in modules for e in importlib.import_module(f"{__name__}.{m.name}").EXHIBITS]
+    return sorted(found, key=lambda e: SECTIONS.index(e.section))
