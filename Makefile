@@ -4,7 +4,7 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RUN := $(VENV)/bin/python
 
-.PHONY: report test bench lint clean
+.PHONY: report test bench lint browser browser-test clean
 
 report: $(VENV)/core.stamp
 	$(RUN) -m verify report
@@ -29,6 +29,13 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt
 $(VENV)/test.stamp: $(VENV)/core.stamp
 	$(PIP) --editable '.[test]'
 	@touch $@
+
+# Debian's chromium and its driver, for the tests that open the page in a real browser; needs root.
+browser:
+	apt-get update --quiet=2 && apt-get install --quiet=2 --yes chromium chromium-driver
+
+browser-test: browser $(VENV)/test.stamp
+	$(RUN) -m pytest tests/verify/test_page_in_browser.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -24,7 +24,7 @@ if (form) {
     form.querySelector("output").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
   };
   form.hidden = false;
-  form.addEventListener("input", filter);
+  for (const event of ["input", "change"]) form.addEventListener(event, filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   filter();
 }
