@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernels.attention import deltaformer, write_values
+    from kernels.cache import Cache
+    from kernels.layer import DeltaFormer
 
-__all__ = ["deltaformer", "write_values"]
+__all__ = ["Cache", "DeltaFormer", "deltaformer", "write_values"]
 
 _HOME = {
     "deltaformer": "kernels.attention",
     "write_values": "kernels.attention",
+    "DeltaFormer": "kernels.layer",
+    "Cache": "kernels.cache",
 }
 
 
