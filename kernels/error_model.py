@@ -1,0 +1,225 @@
+"""How far rounding can move u and o: a bound for every row, and the measured error beside it.
+
+Writing stage. A form that rounds solves, instead of (I + A) u = α v with A = β κ₁, the system (I + A + ΔA) û = α v + r,
+where |ΔA| and |r| are a few units of roundoff of |A| and |α v|, plus what the error of the scores does to κ₁. Then
+e = |û − u| satisfies e ≤ |(I+A)⁻¹| (|ΔA| (|u| + e) + r). |(I+A)⁻¹| |ΔA| is strictly lower triangular, so this solves
+exactly for e and holds for errors of any size, not only to first order (Higham, Accuracy and Stability of Numerical
+Algorithms, ch. 7-8). Reading stage. |ô − o| ≤ |ΔA₂| (|u| + e) + |A₂| e.
+
+So u's error carries the factor |(I+A)⁻¹|, and o only averages it where κ₂ is a softmax: max |δo| ≤ max |δu| plus the
+reading's own rounding (D App. F: u is less stable than o). It can be as large: a row reading u_t alone has o_t = u_t.
+
+A row's error is its worst component. Bounds are computed in float64 and include the oracle's own rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernels.arguments import Scale, both_scales, check, choose_write_query, heads_first
+from kernels.attention import deltaformer
+from kernels.similarity import weights
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Unit roundoffs of a form: of sums and functions, of κ and u as operands of a product, and of what it returns.
+
+    `tiny` is the largest error of an operand that underflows. `block` > 0 says that diagonal blocks of that many rows
+    are inverted by the product form ∏(I + (−A)^{2^m}) with rounded operands, instead of by substitution.
+    """
+
+    accumulate: float
+    operand: float = 0.0
+    output: float = 0.0
+    tiny: float = 0.0
+    block: int = 0
+
+
+@dataclass(frozen=True)
+class RowErrors:
+    """Worst component of each row: error of o [B, T, H_q] and u [B, T, H], its bound, and the oracle's size there."""
+
+    o: Tensor
+    u: Tensor
+    o_bound: Tensor
+    u_bound: Tensor
+    o_size: Tensor
+    u_size: Tensor
+
+    def worst_ratio(self) -> float:
+        """The largest error over its bound: above 1, or NaN, the form is wrong or the model is."""
+        ratios = [torch.where(e == 0, 0.0, e / b) for e, b in ((self.o, self.o_bound), (self.u, self.u_bound))]
+        return max((float(r.max()) for r in ratios if r.numel()), default=0.0)
+
+
+def arithmetic(form: str, dtype: torch.dtype, block: int = 0) -> Arithmetic:
+    """The arithmetic of one of the forms on inputs of `dtype`; `block` is the Triton kernel's product-form block."""
+    output = torch.finfo(dtype).eps / 2
+    if form == "recurrent":
+        return Arithmetic(2.0**-53, output=output)
+    compute = torch.finfo(torch.promote_types(dtype, torch.float32)).eps / 2
+    if form != "triton":
+        return Arithmetic(compute, output=output)
+    return Arithmetic(compute, output, output, torch.finfo(dtype).smallest_normal * output, block)
+
+
+def measure(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    w: Tensor | None = None,
+    alpha: Tensor | None = None,
+    beta: Tensor | None = None,
+    write: str = "softmax",
+    read: str = "softmax",
+    scale: Scale = None,
+    tied: bool | None = None,
+    form: str = "chunked",
+    block: int = 0,
+) -> RowErrors:
+    """The error of `form` against the float64 oracle on the same numbers, and its bound, row by row."""
+    w = choose_write_query(q, k, w, tied)
+    names: dict[str, Any] = {"write": write, "read": read, "scale": scale}
+    o, u = deltaformer(q, k, v, w=w, alpha=alpha, beta=beta, form=form, return_u=True, **names)
+    q_, k_, v_, w_ = q.double(), k.double(), v.double(), w.double()
+    names |= {"w": q_ if w is q else w_}
+    names |= {name: None if x is None else x.double() for name, x in (("alpha", alpha), ("beta", beta))}
+    o_true, u_true = deltaformer(q_, k_, v_, form="recurrent", return_u=True, **names)
+    o_bound, u_bound = bound(q_, k_, v_, arithmetic=arithmetic(form, v.dtype, block), **names)
+    return RowErrors(
+        o=(o.double() - o_true).abs().amax(-1),
+        u=(u.double() - u_true).abs().amax(-1),
+        o_bound=o_bound,
+        u_bound=u_bound,
+        o_size=o_true.abs().amax(-1),
+        u_size=u_true.abs().amax(-1),
+    )
+
+
+def bound(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    w: Tensor | None = None,
+    alpha: Tensor | None = None,
+    beta: Tensor | None = None,
+    write: str = "softmax",
+    read: str = "softmax",
+    scale: Scale = None,
+    arithmetic: Arithmetic,
+) -> tuple[Tensor, Tensor]:
+    """Bounds on the error of each row of o [B, T, H_q] and u [B, T, H], for float64 copies of a form's inputs."""
+    w = choose_write_query(q, k, w, None)
+    check(q, k, v, w, alpha, beta, None)
+    scales = both_scales(scale, write, read, k)
+    q_, k_, v_, w_, a, b = heads_first(q.double(), k.double(), v.double(), w.double(), alpha, beta)
+    assert q_ is not None
+    total_o = total_u = torch.zeros((), dtype=torch.float64)
+    for one in (arithmetic, Arithmetic(2.0**-53)):  # the form's rounding and the oracle's
+        o, u = _bound(q_, k_, v_, w_, a, b, write, read, scales, one)
+        total_o, total_u = total_o + o, total_u + u
+    return total_o.flatten(1, 2).transpose(1, 2), total_u.transpose(1, 2)
+
+
+def _bound(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    write: str,
+    read: str,
+    scale: tuple[float, float],
+    arithmetic: Arithmetic,
+) -> tuple[Tensor, Tensor]:
+    length = k.shape[2]
+    unit = arithmetic.accumulate
+    terms = torch.arange(1, length + 1, dtype=k.dtype, device=k.device)[:, None]  # in each row's sum
+    causal = torch.ones(length, length, dtype=torch.bool, device=k.device).tril()
+    identity = torch.eye(length, dtype=k.dtype, device=k.device)
+    kappa, kappa_error = _similarity_error(write, w, k, scale[0], causal.tril(-1), arithmetic)
+    a = beta * kappa
+    inverse = torch.linalg.solve_triangular(a, identity.expand_as(a), upper=False, unitriangular=True)
+    u = inverse @ (alpha * v)
+    # κ and u as rounded operands, the products by α and β, and the sum of up to T + 1 terms in whatever order
+    perturbation = beta.abs() * kappa_error + (_gamma(terms + 4, unit) + 2 * arithmetic.operand) * a.abs()
+    residual = _gamma(terms + 4, unit) * (alpha * v).abs()
+    if arithmetic.block:
+        residual = residual + _product_form_residual(a, u, arithmetic)
+    amplified = inverse.abs() @ perturbation
+    start = inverse.abs() @ (perturbation @ u.abs() + residual)
+    error = torch.linalg.solve_triangular(-amplified, start, upper=False, unitriangular=True)
+    own = arithmetic.output * (u.abs() + error) + arithmetic.tiny
+    kappa, kappa_error = _similarity_error(read, q, k.unsqueeze(2), scale[1], causal, arithmetic)
+    kappa_error = kappa_error + (_gamma(terms + 4, unit) + 2 * arithmetic.operand) * kappa.abs()
+    sized, error_ = (u.abs() + error).unsqueeze(2), error.unsqueeze(2)
+    o_error = kappa_error @ sized + kappa.abs() @ error_
+    o_size = kappa.abs() @ sized
+    o_own = arithmetic.output * (o_size + o_error) + arithmetic.tiny
+    return (o_error + o_own).amax(-1), (error + own).amax(-1)
+
+
+def _gamma(terms: Any, unit: float) -> Any:
+    """γ_n = nε/(1 − nε), the relative error of n roundings."""
+    return terms * unit / (1 - terms * unit)
+
+
+def _similarity_error(
+    name: str, x: Tensor, k: Tensor, scale: float, visible: Tensor, arithmetic: Arithmetic
+) -> tuple[Tensor, Tensor]:
+    """κ of all pairs, and how far it may be off before it meets u: by the scores' sums and by the function itself."""
+    unit = arithmetic.accumulate
+    scores = scale * (x @ k.mT)
+    slack = _gamma(k.shape[-1] + 2, unit) * scale * (x.abs() @ k.abs().mT) + 2 * unit * scores.abs()
+    kappa = weights(name, scores, visible)
+    if name == "softmax":
+        # the largest score is subtracted, so every exponent's rounding is measured by the largest one in the row
+        terms = visible.sum(-1, keepdim=True)
+        slack = slack + 2 * unit * (scores.abs() * visible).amax(-1, keepdim=True) + unit * torch.log(terms + 1.0)
+        total = slack + (slack * visible).amax(-1, keepdim=True)
+        error = kappa * (torch.expm1(total) + _gamma(terms + 8, unit))
+    elif name == "exp":
+        error = kappa * (torch.expm1(slack) + 4 * unit)
+    elif name == "solu":
+        error = (1 + scores).abs().add(slack) * torch.exp(scores + slack) * slack + 6 * unit * kappa.abs()
+    elif name == "round":
+        highest, lowest = torch.floor(scores + slack + 0.5), torch.ceil(scores - slack - 0.5)
+        error = torch.maximum(highest - kappa, kappa - lowest)
+    elif name in ("linear", "relu"):  # neither grows by more than its argument
+        error = slack
+    else:
+        raise ValueError(f"no error bound is known for similarity {name!r}")
+    return kappa, (error + arithmetic.tiny).masked_fill(~visible, 0.0)
+
+
+def _product_form_residual(a: Tensor, u: Tensor, arithmetic: Arithmetic) -> Tensor:
+    """What an inverse X + ΔX of a diagonal block leaves behind, |I + A| |ΔX| |(I + A) u|.
+
+    Each of the 2 log₂ C products of the form rounds its operands, and no partial product exceeds ∑|A|^j = (I − |A|)⁻¹.
+    """
+    size = arithmetic.block
+    factor = 2 * math.ceil(math.log2(size)) * (2 * arithmetic.operand + _gamma(size, arithmetic.accumulate))
+    pieces = []
+    for start in range(0, a.shape[-1], size):
+        rows = slice(start, start + size)
+        within, own = a[..., rows, rows], u[..., rows, :]
+        right_side = (own + within @ own).abs()
+        spread = torch.linalg.solve_triangular(-within.abs(), right_side, upper=False, unitriangular=True)
+        pieces.append(factor * (spread + within.abs() @ spread))
+    return torch.cat(pieces, -2)
+
+
+def amplification(a: Tensor, read_weights: Tensor) -> tuple[float, float]:
+    """‖(I+A)⁻¹‖∞ and ‖A₂ (I+A)⁻¹‖∞: how much a change of the values can change u, and o. a, read_weights [T, T]."""
+    identity = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    inverse = torch.linalg.solve_triangular(a, identity, upper=False, unitriangular=True)
+    return float(inverse.abs().sum(-1).max()), float((read_weights @ inverse).abs().sum(-1).max())
