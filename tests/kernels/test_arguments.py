@@ -1,0 +1,95 @@
+"""Wrong arguments get one line that says what would be right."""
+
+import sys
+
+import pytest
+import torch
+
+import kernels
+from kernels import deltaformer, write_values
+
+Q, K, V = torch.zeros(2, 5, 4, 8), torch.zeros(2, 5, 2, 8), torch.zeros(2, 5, 2, 6)
+GATE = torch.zeros(2, 5, 2)
+WRONG = [
+    ({"q": Q[0]}, r"q has shape \[5, 4, 8\]; expected \[2, 5, a multiple of 2, 8\]"),
+    ({"q": Q[:, :4]}, "q has shape"),
+    ({"q": Q[..., :7]}, "q has shape"),
+    ({"q": Q[:, :, :3]}, "a multiple of 2"),
+    ({"q": Q[:, :, :0]}, "a multiple of 2"),
+    ({"k": K[0]}, r"k has shape \[5, 2, 8\]; expected \[B, T, H, D\]"),
+    ({"k": K[..., :0]}, "D at least 1"),
+    ({"v": V[:1]}, r"v has shape \[1, 5, 2, 6\]; expected \[2, 5, 2\]"),
+    ({"v": V[..., :0]}, "width of at least 1"),
+    ({"w": Q}, r"w has shape \[2, 5, 4, 8\]; expected k's \[2, 5, 2, 8\]"),
+    ({"tied": True}, "tied case needs as many query heads"),
+    ({"tied": True, "w": K}, "tied=True means w = q"),
+    ({"q": K, "w": K, "tied": False}, "leave tied out"),
+    ({"alpha": GATE[..., None]}, "alpha has shape"),
+    ({"beta": GATE[:, :4]}, r"beta has shape \[2, 4, 2\]; expected \[2, 5, 2\]"),
+    ({"k": K.long()}, "k has dtype int64; expected one of bfloat16, float16, float32, float64"),
+    ({"v": V.double()}, "v has dtype float64; expected k's, float32"),
+    ({"q": Q.bfloat16()}, "q has dtype bfloat16"),
+    ({"beta": GATE.double()}, "beta has dtype float64"),
+    ({"q": [1.0]}, "q is a list; expected a torch tensor"),
+    ({"beta": 0.5}, "beta is a float; expected a torch tensor"),
+    ({"v": V.to("meta")}, "v is on meta; expected k's device, cpu"),
+    ({"write": "cosine"}, "write 'cosine' is unknown; expected one of softmax, exp, linear, relu, round, solu"),
+    ({"read": ""}, "read '' is unknown"),
+    ({"form": "fast"}, "form 'fast' is unknown; expected one of auto, recurrent, parallel, chunked, triton"),
+    ({"scale": 0}, "scale of write is 0; expected a positive finite number"),
+    ({"scale": float("nan")}, "positive finite"),
+    ({"scale": (1.0, float("inf"))}, "scale of read is inf"),
+    ({"scale": (1.0,)}, "scale has 1 entries"),
+    ({"scale": "1"}, "positive finite"),
+    ({"cu_seqlens": torch.tensor([0, 5])}, r"expected the sequences in one row, B = 1"),
+    ({"cu_seqlens": torch.tensor([5])}, "cu_seqlens is int64 of shape"),
+    ({"cu_seqlens": torch.tensor([0.0, 5.0])}, "cu_seqlens is float32"),
+    ({"cu_seqlens": [0, 5]}, "cu_seqlens is a list"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[str(i) for i in range(len(WRONG))])
+def test_one_line_says_what_would_be_right(change, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        deltaformer(**({"q": Q, "k": K, "v": V} | change))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cuts", [[1, 5], [0, 4], [0, 6], [0, 3, 2, 5], [-1, 5]])
+def test_cuts_must_rise_from_zero_to_the_length(cuts):
+    with pytest.raises(ValueError, match="does not rise from 0 to the length 5"):
+        write_values(K[:1], V[:1], cu_seqlens=torch.tensor(cuts))
+
+
+def test_triton_says_why_it_cannot(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(ValueError, match="TRITON_INTERPRET=1"):
+        deltaformer(Q, K, V, form="triton")
+    with pytest.raises(ValueError, match="has no gradient; use form='chunked'"):
+        deltaformer(Q, K.clone().requires_grad_(), V, form="triton")
+    with pytest.raises(ValueError, match="does not compute in float64"):
+        deltaformer(Q.double(), K.double(), V.double(), form="triton")
+    with pytest.raises(ValueError, match="widths up to 256, not 300"):
+        write_values(torch.zeros(1, 2, 1, 300), torch.zeros(1, 2, 1, 3), form="triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with pytest.raises(ValueError, match="cannot be interpreted in bfloat16"):
+        deltaformer(Q.bfloat16(), K.bfloat16(), V.bfloat16(), form="triton")
+
+
+def test_pairs_of_scales_and_defaults():
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 9, 1, 16, generator=draw, dtype=torch.float64) for _ in range(3))
+    default = deltaformer(q, k, v, write="softmax", read="linear")
+    assert torch.equal(default, deltaformer(q, k, v, write="softmax", read="linear", scale=(0.25, 1.0)))
+    assert torch.equal(default, deltaformer(q, k, v, write="softmax", read="linear", scale=(None, 1.0)))
+    assert not torch.equal(default, deltaformer(q, k, v, write="softmax", read="linear", scale=1.0))
+
+
+def test_without_torch_the_package_imports_and_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delattr(kernels, "attention", raising=False)
+    with pytest.raises(ImportError, match=r"kernels.deltaformer needs torch; install it with: pip install"):
+        _ = kernels.deltaformer
+    assert "deltaformer" in dir(kernels)
+    with pytest.raises(AttributeError):
+        _ = kernels.nothing
