@@ -49,7 +49,8 @@ def deltaformer(
     write, read: κ₁, κ₂, each one of softmax, exp, linear, relu, round, solu, taken of scale·(x·y). Softmax is over
       i < t for writing, i ≤ t for reading; an empty row is zero.
     scale: one positive number for both, or a pair (write, read); None means, for each of the two by itself, 1/√D for
-      softmax, exp and solu, 1 for linear, relu and round.
+      softmax, exp and solu, 1 for linear, relu and round. A scale of 1/s for whole s divides by s, so that round has
+      its ties where x/s has them.
     form: recurrent (float64 whatever the inputs, the oracle), parallel, chunked, triton; auto is triton where tensors
       are on a CUDA device, triton supports their dtype and widths, and no gradient is asked for, else chunked. Forms
       other than recurrent compute in float32, or float64 for float64 inputs. Only the torch forms have gradients.

@@ -11,7 +11,7 @@ Scores of one chunk take C × T numbers a head; under autograd all chunks' score
 import torch
 from torch import Tensor
 
-from kernels.similarity import log_sum_exp, weights
+from kernels.similarity import log_sum_exp, scaled, weights
 
 CHUNK = 64
 
@@ -62,7 +62,7 @@ def step(
     old = past.shape[2]
     column = torch.arange(k.shape[2], device=k.device)
     row = column[old:, None]
-    scores = scale[0] * (w @ k.mT)  # [B, H, C, S + C]
+    scores = scaled(w @ k.mT, scale[0])  # [B, H, C, S + C]
     kappa = weights(write, scores, column < row)
     from_past = kappa[..., :old] @ past
     within = kappa[..., old:]
@@ -75,5 +75,5 @@ def step(
         own = scores.diagonal(old, -2, -1).unsqueeze(-1)
         gate = torch.sigmoid(own - log_sum_exp(scores, column < row))
         return torch.lerp(strict, u, gate).unsqueeze(2), u
-    kappa = weights(read, scale[1] * (q @ k.unsqueeze(2).mT), column <= row)
+    kappa = weights(read, scaled(q @ k.unsqueeze(2).mT, scale[1]), column <= row)
     return kappa @ torch.cat((past, u), 2).unsqueeze(2), u

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from kernels.arguments import Scale, both_scales, check, choose_write_query, heads_first
 from kernels.attention import deltaformer
-from kernels.similarity import weights
+from kernels.similarity import scaled, weights
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _similarity_error(
 ) -> tuple[Tensor, Tensor]:
     """κ of all pairs, and how far it may be off before it meets u: by the scores' sums and by the function itself."""
     unit = arithmetic.accumulate
-    scores = scale * (x @ k.mT)
+    scores = scaled(x @ k.mT, scale)
     slack = _gamma(k.shape[-1] + 2, unit) * scale * (x.abs() @ k.abs().mT) + 2 * unit * scores.abs()
     kappa = weights(name, scores, visible)
     if name == "softmax":

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from kernels.similarity import weights
+from kernels.similarity import scaled, weights
 
 
 def forward(
@@ -21,8 +21,8 @@ def forward(
     """(o, u) of one batch of whole sequences; o is None without q. Shapes as in `kernels.recurrent.forward`."""
     causal = torch.ones(k.shape[2], k.shape[2], dtype=torch.bool, device=k.device).tril()
     strict = causal.tril(-1)
-    a = beta * weights(write, scale[0] * (w @ k.mT), strict)  # [B, H, T, T]
+    a = beta * weights(write, scaled(w @ k.mT, scale[0]), strict)  # [B, H, T, T]
     u = torch.linalg.solve_triangular(a, alpha * v, upper=False, unitriangular=True)
     if q is None:
         return None, u
-    return weights(read, scale[1] * (q @ k.unsqueeze(2).mT), causal) @ u.unsqueeze(2), u
+    return weights(read, scaled(q @ k.unsqueeze(2).mT, scale[1]), causal) @ u.unsqueeze(2), u

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from kernels.similarity import weights
+from kernels.similarity import scaled, weights
 
 
 def forward(
@@ -27,7 +27,7 @@ def forward(
     for t in range(k.shape[2]):
         u_t = alpha[:, :, t] * v[:, :, t]
         if t > 0:
-            scores = scale[0] * (k[:, :, :t] * w[:, :, t : t + 1]).sum(-1)  # [B, H, t]
+            scores = scaled((k[:, :, :t] * w[:, :, t : t + 1]).sum(-1), scale[0])  # [B, H, t]
             kappa = weights(write, scores, torch.ones_like(scores, dtype=torch.bool))
             u_t = u_t - beta[:, :, t] * (kappa.unsqueeze(-1) * torch.stack(written, 2)).sum(2)
         written.append(u_t)
@@ -37,7 +37,7 @@ def forward(
     q = q.double()
     recalled = []
     for t in range(k.shape[2]):
-        scores = scale[1] * (k[:, :, None, : t + 1] * q[:, :, :, t : t + 1]).sum(-1)  # [B, H, G, t+1]
+        scores = scaled((k[:, :, None, : t + 1] * q[:, :, :, t : t + 1]).sum(-1), scale[1])  # [B, H, G, t+1]
         kappa = weights(read, scores, torch.ones_like(scores, dtype=torch.bool))
         recalled.append((kappa.unsqueeze(-1) * u[:, :, None, : t + 1]).sum(3))
     return torch.stack(recalled, 3), u

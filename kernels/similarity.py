@@ -1,4 +1,4 @@
-"""The similarity functions κ of DeltaFormer in torch, applied to scores already scaled.
+"""The similarity functions κ of DeltaFormer in torch, applied to scaled scores.
 
 Softmax is exp divided by its row's sum over what the row may see; the others act on each score alone. `round` rounds
 halves to the even integer, as IEEE, numpy and torch do.
@@ -37,6 +37,19 @@ SIMILARITIES = {
 def default_scale(name: str, width: int) -> float:
     """1/√D for softmax, exp and solu, 1 for linear, relu and round."""
     return 1 / math.sqrt(width) if SIMILARITIES[name].by_width else 1.0
+
+
+def scaled(products: Tensor, scale: float) -> Tensor:
+    """scale · products; where scale is 1/s for a whole number s, products / s rounded once.
+
+    Integers divided so are halves exactly where they should be, and `round` sees the ties that x/s has; x · (1/s) need
+    not have them: 147 · (1/98) is below 3/2 in float64.
+    """
+    s = round(1 / scale)
+    if s > 1 and 1 / s == scale:
+        # a tensor on the device, because division by a number is multiplication by its reciprocal on CUDA
+        return products / torch.full((), s, dtype=products.dtype, device=products.device)
+    return scale * products
 
 
 def weights(name: str, scores: Tensor, visible: Tensor) -> Tensor:

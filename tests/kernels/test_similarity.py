@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.similarity import SIMILARITIES, default_scale, log_sum_exp, weights
+from kernels.similarity import SIMILARITIES, default_scale, log_sum_exp, scaled, weights
 
 X = np.array([-2.5, -1.5, -0.5, 0.0, 0.3, 0.5, 1.5, 2.5, 3.2])
 FORMULAS = {
@@ -55,3 +55,14 @@ def test_only_functions_with_an_exponential_are_scaled_by_the_width():
     scaled = {name for name in SIMILARITIES if default_scale(name, 64) == 1 / 8}
     assert scaled == {"softmax", "exp", "solu"}
     assert all(default_scale(name, 64) == 1 for name in SIMILARITIES if name not in scaled)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_a_quotient_of_integers_has_its_ties(dtype):
+    x = torch.arange(-2000, 2001)
+    for s in (*range(2, 200), 294):
+        whole = torch.div(2 * x + s, 2 * s, rounding_mode="floor")  # x/s + ½ rounded down, in integers
+        tie = (2 * x + s) % (2 * s) == 0
+        expected = torch.where(tie & (whole % 2 == 1), whole - 1, whole)
+        assert torch.equal(torch.round(scaled(x.to(dtype), 1 / s)).long(), expected), s
+    assert scaled(torch.tensor(3.0), 0.3).item() == pytest.approx(0.9)

@@ -45,9 +45,10 @@ def test_an_interrupted_sweep_goes_on_where_it_stood(tmp_path):
 
 def test_a_dask_cluster_gives_the_same_points():
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster, executor(1, cluster.scheduler_address) as pool:
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        executor(1, cluster.scheduler_address) as pool,
+    ):
         found = {spec["x"]: point["y"] for spec, point, _ in sweep(square, grid({"x": range(4)}), pool)}
     assert found == {0: 0, 1: 1, 2: 4, 3: 9}
 
