@@ -135,14 +135,14 @@ def _choose(form: str, tensors: Sequence[Tensor]) -> str:
     if form not in FORMS:
         raise ValueError(f"form {form!r} is unknown; expected one of {', '.join(FORMS)}")
     if form == "auto":
-        return "triton" if tensors[0].is_cuda and _obstacle(tensors) is None else "chunked"
-    obstacle = _obstacle(tensors) if form == "triton" else None
-    if obstacle is not None:
-        raise ValueError(f"form 'triton' {obstacle}; use form='chunked'")
+        return "triton" if tensors[0].is_cuda and obstacle(tensors) is None else "chunked"
+    reason = obstacle(tensors) if form == "triton" else None
+    if reason is not None:
+        raise ValueError(f"form 'triton' {reason}; use form='chunked'")
     return form
 
 
-def _obstacle(tensors: Sequence[Tensor]) -> str | None:
+def obstacle(tensors: Sequence[Tensor]) -> str | None:
     """Why the Triton kernel cannot take these tensors, or None."""
     first = tensors[0]
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):

@@ -25,13 +25,15 @@ from kernels.arguments import Scale, both_scales, check, choose_write_query, hea
 from kernels.attention import deltaformer
 from kernels.similarity import scaled, weights
 
+TRITON_BLOCK = 128  # no tile of the Triton kernels is taller
+
 
 @dataclass(frozen=True)
 class Arithmetic:
     """Unit roundoffs of a form: of sums and functions, of κ and u as operands of a product, and of what it returns.
 
-    `tiny` is the largest error of an operand that underflows. `block` > 0 says that diagonal blocks of that many rows
-    are inverted by the product form ∏(I + (−A)^{2^m}) with rounded operands, instead of by substitution.
+    `tiny` is the largest error of an operand that underflows. `block` > 0 says that diagonal blocks of up to that many
+    rows are inverted by the product form ∏(I + (−A)^{2^m}) with rounded operands, instead of by substitution.
     """
 
     accumulate: float
@@ -58,15 +60,15 @@ class RowErrors:
         return max((float(r.max()) for r in ratios if r.numel()), default=0.0)
 
 
-def arithmetic(form: str, dtype: torch.dtype, block: int = 0) -> Arithmetic:
-    """The arithmetic of one of the forms on inputs of `dtype`; `block` is the Triton kernel's product-form block."""
+def arithmetic(form: str, dtype: torch.dtype) -> Arithmetic:
+    """The arithmetic of one of the forms on inputs of `dtype`."""
     output = torch.finfo(dtype).eps / 2
     if form == "recurrent":
         return Arithmetic(2.0**-53, output=output)
     compute = torch.finfo(torch.promote_types(dtype, torch.float32)).eps / 2
     if form != "triton":
         return Arithmetic(compute, output=output)
-    return Arithmetic(compute, output, output, torch.finfo(dtype).smallest_normal * output, block)
+    return Arithmetic(compute, output, output, torch.finfo(dtype).smallest_normal * output, TRITON_BLOCK)
 
 
 def measure(
@@ -82,7 +84,6 @@ def measure(
     scale: Scale = None,
     tied: bool | None = None,
     form: str = "chunked",
-    block: int = 0,
 ) -> RowErrors:
     """The error of `form` against the float64 oracle on the same numbers, and its bound, row by row."""
     w = choose_write_query(q, k, w, tied)
@@ -92,7 +93,7 @@ def measure(
     names |= {"w": q_ if w is q else w_}
     names |= {name: None if x is None else x.double() for name, x in (("alpha", alpha), ("beta", beta))}
     o_true, u_true = deltaformer(q_, k_, v_, form="recurrent", return_u=True, **names)
-    o_bound, u_bound = bound(q_, k_, v_, arithmetic=arithmetic(form, v.dtype, block), **names)
+    o_bound, u_bound = bound(q_, k_, v_, arithmetic=arithmetic(form, v.dtype), **names)
     return RowErrors(
         o=(o.double() - o_true).abs().amax(-1),
         u=(u.double() - u_true).abs().amax(-1),
@@ -211,15 +212,38 @@ def _product_form_residual(a: Tensor, u: Tensor, arithmetic: Arithmetic) -> Tens
     pieces = []
     for start in range(0, a.shape[-1], size):
         rows = slice(start, start + size)
-        within, own = a[..., rows, rows], u[..., rows, :]
-        right_side = (own + within @ own).abs()
-        spread = torch.linalg.solve_triangular(-within.abs(), right_side, upper=False, unitriangular=True)
-        pieces.append(factor * (spread + within.abs() @ spread))
+        within, own = a[..., rows, rows].abs(), u[..., rows, :].abs()
+        spread = torch.linalg.solve_triangular(-within, own + within @ own, upper=False, unitriangular=True)
+        pieces.append(factor * (spread + within @ spread))
     return torch.cat(pieces, -2)
 
 
-def amplification(a: Tensor, read_weights: Tensor) -> tuple[float, float]:
-    """‖(I+A)⁻¹‖∞ and ‖A₂ (I+A)⁻¹‖∞: how much a change of the values can change u, and o. a, read_weights [T, T]."""
-    identity = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    inverse = torch.linalg.solve_triangular(a, identity, upper=False, unitriangular=True)
-    return float(inverse.abs().sum(-1).max()), float((read_weights @ inverse).abs().sum(-1).max())
+def amplification(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    w: Tensor | None = None,
+    alpha: Tensor | None = None,
+    beta: Tensor | None = None,
+    write: str = "softmax",
+    read: str = "softmax",
+    scale: Scale = None,
+) -> tuple[float, float]:
+    """‖(I+A)⁻¹ diag(α)‖∞ and ‖A₂ (I+A)⁻¹ diag(α)‖∞, of the worst head: how far a change of v can move u, and o.
+
+    The largest sum of |∂u_t/∂v_i| over i, and of |∂o_t/∂v_i|; 0 for an empty sequence.
+    """
+    w = choose_write_query(q, k, w, None)
+    check(q, k, v, w, alpha, beta, None)
+    scales = both_scales(scale, write, read, k)
+    q_, k_, _, w_, a, b = (x.double() for x in heads_first(q, k, v, w, alpha, beta) if x is not None)
+    length = k_.shape[2]
+    if not k_.numel():
+        return 0.0, 0.0
+    causal = torch.ones(length, length, dtype=torch.bool, device=k.device).tril()
+    strict = b * weights(write, scaled(w_ @ k_.mT, scales[0]), causal.tril(-1))
+    diagonal = torch.diag_embed(a.squeeze(-1))
+    du = torch.linalg.solve_triangular(strict, diagonal, upper=False, unitriangular=True)
+    do = weights(read, scaled(q_ @ k_.unsqueeze(2).mT, scales[1]), causal) @ du.unsqueeze(2)
+    return float(du.abs().sum(-1).max()), float(do.abs().sum(-1).max())

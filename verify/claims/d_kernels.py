@@ -183,12 +183,12 @@ def softmax_growth() -> Ruling:
     upto = 7
     growth = [exact.largest_growth(t) for t in range(1, upto + 1)]
     length = 64
-    near = [float(_predecessor_growth(length, np.float64(sharpness))) for sharpness in (1.0, 10.0, 100.0)]
+    near = [float(_predecessor_growth(length, np.float64(sharpness))) for sharpness in (1.0, 5.0, 10.0)]
     return proved(
         growth == [Fraction(t) for t in range(1, upto + 1)] and max(near) <= length,
         "by induction |u_t| ≤ |v_t| + max_(i<t)|u_i|; over all row-stochastic A the maximum is exactly T for "
         f"T ≤ {upto} (every vertex). Softmax weights are positive, so from T = 3 on T is approached, not attained: "
-        f"{near[0]:.2f}, {near[1]:.2f}, {near[2]:.6f} of {length} as keys sharpen",
+        f"{near[0]:.2f}, {near[1]:.2f}, {near[2]:.2f} of {length} as keys sharpen",
         maxima=[int(x) for x in growth],
         near=near,
     )
