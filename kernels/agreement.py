@@ -15,7 +15,8 @@ from kernels.error_model import amplification, measure
 class Agreement:
     """One form on one problem. Errors are the worst row's, relative to the largest entry of the true u or o.
 
-    `ratio` is the largest error of any row over that row's bound: the form agrees where it is at most 1.
+    `ratio` is the largest error of any row over that row's bound: the form agrees where it is at most 1. `unbounded`
+    rows may have overflowed, and count neither for nor against it.
     `u_bound`, `o_bound` are the largest bounds, relative like the errors; `amplification` is ‖∂u/∂v‖∞ and
     `o_amplification` ‖∂o/∂v‖∞.
     """
@@ -25,6 +26,7 @@ class Agreement:
     read: str
     length: int
     ratio: float
+    unbounded: int
     u_error: float
     o_error: float
     u_bound: float
@@ -78,6 +80,7 @@ def agreement(form: str, write: str, read: str, problem: dict[str, Any]) -> Agre
         read=read,
         length=problem["k"].shape[1],
         ratio=errors.worst_ratio(),
+        unbounded=errors.unbounded,
         u_error=worst(errors.u, u_size),
         o_error=worst(errors.o, o_size),
         u_bound=worst(errors.u_bound, u_size),

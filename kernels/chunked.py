@@ -5,6 +5,8 @@ strictly lower triangular is solved by substitution. Substitution is backward st
 |(I+A)⁻¹|·|A|·|u| times a few units of roundoff (Higham, Accuracy and Stability, thm 8.5), also where powers of A, which
 the product form ∏(I + (−A)^{2^m}) needs, overflow or cancel.
 
+Masked weights are zeros in a matrix product, so a u that overflows to infinity makes o of its whole chunk NaN.
+
 Scores of one chunk take C × T numbers a head; under autograd all chunks' scores are kept, T²/2 a head.
 """
 

@@ -9,7 +9,9 @@ Algorithms, ch. 7-8). Reading stage. |ô − o| ≤ |ΔA₂| (|u| + e) + |A₂| 
 So u's error carries the factor |(I+A)⁻¹|, and o only averages it where κ₂ is a softmax: max |δo| ≤ max |δu| plus the
 reading's own rounding (D App. F: u is less stable than o). It can be as large: a row reading u_t alone has o_t = u_t.
 
-A row's error is its worst component. Bounds are computed in float64 and include the oracle's own rounding.
+A row's error is its worst component. Bounds are computed in float64 and include the oracle's own rounding. Where a
+number may leave the range of the form's precision, every bound of that head is infinite: masked matrix products
+multiply the infinity by zero, so that not even the rows before it are safe.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ TRITON_BLOCK = 128  # no tile of the Triton kernels is taller
 class Arithmetic:
     """Unit roundoffs of a form: of sums and functions, of κ and u as operands of a product, and of what it returns.
 
-    `tiny` is the largest error of an operand that underflows. `block` > 0 says that diagonal blocks of up to that many
-    rows are inverted by the product form ∏(I + (−A)^{2^m}) with rounded operands, instead of by substitution.
+    `limit` is the largest number it can hold, `output_limit` the largest it can return, `tiny` the largest error of an
+    operand that underflows. `block` > 0 says that diagonal blocks of up to that many rows are inverted by the product
+    form ∏(I + (−A)^{2^m}) with rounded operands, instead of by substitution.
     """
 
     accumulate: float
@@ -41,6 +44,8 @@ class Arithmetic:
     output: float = 0.0
     tiny: float = 0.0
     block: int = 0
+    limit: float = math.inf
+    output_limit: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -55,20 +60,28 @@ class RowErrors:
     u_size: Tensor
 
     def worst_ratio(self) -> float:
-        """The largest error over its bound: above 1, or NaN, the form is wrong or the model is."""
-        ratios = [torch.where(e == 0, 0.0, e / b) for e, b in ((self.o, self.o_bound), (self.u, self.u_bound))]
-        return max((float(r.max()) for r in ratios if r.numel()), default=0.0)
+        """The largest error over its bound: above 1, or NaN, the form is wrong or the model is. See `unbounded`."""
+        pairs = ((self.o, self.o_bound), (self.u, self.u_bound))
+        ratios = torch.cat([torch.where((e == 0) | b.isinf(), 0.0, e / b).flatten() for e, b in pairs])
+        return float(ratios.max()) if ratios.numel() else 0.0
+
+    @property
+    def unbounded(self) -> int:
+        """How many rows nothing is said about, because a number of their head may overflow."""
+        return int(self.o_bound.isinf().sum() + self.u_bound.isinf().sum())
 
 
 def arithmetic(form: str, dtype: torch.dtype) -> Arithmetic:
     """The arithmetic of one of the forms on inputs of `dtype`."""
-    output = torch.finfo(dtype).eps / 2
+    own = torch.finfo(dtype)
+    output = own.eps / 2
     if form == "recurrent":
-        return Arithmetic(2.0**-53, output=output)
-    compute = torch.finfo(torch.promote_types(dtype, torch.float32)).eps / 2
+        return Arithmetic(2.0**-53, output=output, output_limit=own.max)
+    compute = torch.finfo(torch.promote_types(dtype, torch.float32))
     if form != "triton":
-        return Arithmetic(compute, output=output)
-    return Arithmetic(compute, output, output, torch.finfo(dtype).smallest_normal * output, TRITON_BLOCK)
+        return Arithmetic(compute.eps / 2, output=output, limit=compute.max, output_limit=own.max)
+    tiny = own.smallest_normal * output
+    return Arithmetic(compute.eps / 2, output, output, tiny, TRITON_BLOCK, limit=own.max, output_limit=own.max)
 
 
 def measure(
@@ -123,6 +136,8 @@ def bound(
     scales = both_scales(scale, write, read, k)
     q_, k_, v_, w_, a, b = heads_first(q.double(), k.double(), v.double(), w.double(), alpha, beta)
     assert q_ is not None
+    if not k.numel():
+        return q.new_zeros(q.shape[:3]), k.new_zeros(k.shape[:3])
     total_o = total_u = torch.zeros((), dtype=torch.float64)
     for one in (arithmetic, Arithmetic(2.0**-53)):  # the form's rounding and the oracle's
         o, u = _bound(q_, k_, v_, w_, a, b, write, read, scales, one)
@@ -160,13 +175,24 @@ def _bound(
     start = inverse.abs() @ (perturbation @ u.abs() + residual)
     error = torch.linalg.solve_triangular(-amplified, start, upper=False, unitriangular=True)
     own = arithmetic.output * (u.abs() + error) + arithmetic.tiny
+    largest = [kappa.abs(), u.abs() + error, a.abs() @ (u.abs() + error)]
     kappa, kappa_error = _similarity_error(read, q, k.unsqueeze(2), scale[1], causal, arithmetic)
     kappa_error = kappa_error + (_gamma(terms + 4, unit) + 2 * arithmetic.operand) * kappa.abs()
     sized, error_ = (u.abs() + error).unsqueeze(2), error.unsqueeze(2)
     o_error = kappa_error @ sized + kappa.abs() @ error_
     o_size = kappa.abs() @ sized
     o_own = arithmetic.output * (o_size + o_error) + arithmetic.tiny
-    return (o_error + o_own).amax(-1), (error + own).amax(-1)
+    largest += [kappa.abs().flatten(2, 3), o_size.flatten(2, 3)]
+    overflow = ~(torch.stack([x.amax((-1, -2)) for x in largest]).amax(0) <= arithmetic.limit)  # [B, H], NaN too
+    return (
+        _bounded((o_error + o_own).amax(-1), o_size.amax(-1), overflow[:, :, None, None], arithmetic),
+        _bounded((error + own).amax(-1), (u.abs() + error).amax(-1), overflow[:, :, None], arithmetic),
+    )
+
+
+def _bounded(error: Tensor, size: Tensor, overflow: Tensor, arithmetic: Arithmetic) -> Tensor:
+    """The bound, infinite where numbers may have left the range."""
+    return error.masked_fill(overflow | ~(size + error <= arithmetic.output_limit), math.inf)
 
 
 def _gamma(terms: Any, unit: float) -> Any:

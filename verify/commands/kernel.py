@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from verify.evidence import Claim, Evidence, Finding, Ruling, Table, Verdict
 from verify.options import BadInput, integer, option, real
@@ -42,25 +42,28 @@ class Options:
 
 def run(options: Options, session: Session) -> Finding:
     absent = _prepare(options)
-    points: list[Agreement] = []
-    wanted = [form for form in options.form or FORMS if form not in absent]
-    for form in wanted:
+    cases: list[list[Agreement]] = []
+    for form in options.form or FORMS:
         for write in options.write:
-            session.progress(f"{form}, {write}")
-            points.extend(_agreements(options, form, write))
-    claims = [_claim(form, write, [p for p in points if (p.form, p.write) == (form, write)], options)
-              for form in wanted for write in options.write]  # fmt: skip
-    disagree = [c.id for c in claims if c.ruling and c.ruling.verdict != Verdict.CONFIRMED]
+            if form not in absent:
+                session.progress(f"{form}, {write}")
+                cases.append(list(_agreements(options, form, write)))
+    claims = [_claim(points, options) for points in cases]
+    verdicts = [c.ruling.verdict for c in claims if c.ruling]
+    disagree = [c.id for c, verdict in zip(claims, verdicts) if verdict == Verdict.REFUTED]
     words = f"{len(disagree)} of {len(claims)} disagree with the oracle: {', '.join(disagree)}."
     if not disagree:
-        words = f"All {len(claims)} agree with the float64 oracle: no row's error exceeds what rounding can do to it."
+        words = (
+            f"{verdicts.count(Verdict.CONFIRMED)} of {len(claims)} agree with the float64 oracle and none disagrees: "
+            "no row's error exceeds what rounding can do to it."
+        )
     not_run = [f"{form} did not run: it {reason}." for form, reason in absent.items()]
     return Finding(
         "kernel",
         asdict(options),
-        points=[p.to_json() for p in points],
+        points=[p.to_json() for points in cases for p in points],
         claims=claims,
-        tables=[_table(points, options)],
+        tables=[_table(cases, options)],
         summary=" ".join([words, *not_run]),
     )
 
@@ -106,37 +109,53 @@ def _agreements(options: Options, form: str, write: str) -> Iterator[Agreement]:
         yield agreement(form, write, options.read or write, problem)
 
 
-def _claim(form: str, write: str, points: list[Agreement], options: Options) -> Claim:
-    worst = max(points, key=lambda p: (p.ratio != p.ratio, p.ratio))
-    numbers: dict[str, Any] = {"ratio": worst.ratio, "length": worst.length}
+def _claim(points: Sequence[Agreement], options: Options) -> Claim:
+    worst, unbounded = _worst(points), sum(p.unbounded for p in points)
+    verdict = Verdict.INCONCLUSIVE if unbounded else Verdict.CONFIRMED
+    detail = f"worst row at {worst.ratio:.2g} of its bound, T = {worst.length}"
+    if unbounded:
+        detail += f"; {unbounded} rows may leave the range of {options.dtype} and have no bound"
     ruling = Ruling(
-        Verdict.CONFIRMED if all(p.agrees for p in points) else Verdict.REFUTED,
+        verdict if worst.agrees else Verdict.REFUTED,
         Evidence.MEASURED,
-        f"worst row at {worst.ratio:.2f} of its bound, T = {worst.length}",
-        numbers,
+        detail,
+        {"ratio": worst.ratio, "length": worst.length, "unbounded": unbounded},
     )
-    statement = f"{form}: every row of u and o is within its rounding bound of the float64 oracle, κ₁ = {write}"
-    assumptions = (f"{options.dtype} on {options.device}", f"seed {options.seed}")
-    return Claim(f"kernel-{form}-{write}", "P eq. 41-42", statement, assumptions).decided(ruling)
+    return Claim(
+        f"kernel-{worst.form}-{worst.write}",
+        "P eq. 41-42",
+        f"{worst.form}: every row of u and o is within its rounding bound of the float64 oracle, κ₁ = {worst.write}",
+        (f"{options.dtype} on {options.device}", f"seed {options.seed}"),
+    ).decided(ruling)
 
 
-def _table(points: list[Agreement], options: Options) -> Table:
-    columns = ("form", "κ₁", "κ₂", "T", "‖∂u/∂v‖", "error of u", "error of o", "of its bound", "agrees")
+def _worst(points: Sequence[Agreement]) -> Agreement:
+    """The point whose ratio is largest, or is not a number."""
+    return max(points, key=lambda p: (p.ratio != p.ratio, p.ratio))
+
+
+def _word(points: Sequence[Agreement]) -> str:
+    if not all(p.agrees for p in points):
+        return "NO"
+    return "overflows" if any(p.unbounded for p in points) else "yes"
+
+
+def _table(cases: Sequence[Sequence[Agreement]], options: Options) -> Table:
+    columns = ("form", "κ₁", "κ₂", "worst T", "‖∂u/∂v‖", "error of u", "error of o", "of its bound", "agrees")
     rows = [
         (
-            p.form,
-            p.write,
-            p.read,
-            str(p.length),
-            f"{p.amplification:.3g}",
-            f"{p.u_error:.1e}",
-            f"{p.o_error:.1e}",
-            f"{p.ratio:.2f}",
-            "yes" if p.agrees else "NO",
+            worst.form,
+            worst.write,
+            worst.read,
+            str(worst.length),
+            f"{worst.amplification:.3g}",
+            f"{worst.u_error:.1e}",
+            f"{worst.o_error:.1e}",
+            f"{worst.ratio:.2g}",
+            _word(points),
         )
-        for p in points
+        for points in cases
+        for worst in [_worst(points)]
     ]
-    title = (
-        f"Worst row against the float64 oracle, {options.dtype} on {options.device}, d = {options.d}, dv = {options.dv}"
-    )
-    return Table(title, columns, rows)
+    where = f"{options.dtype} on {options.device}, d = {options.d}, dv = {options.dv}"
+    return Table(f"Worst row against the float64 oracle, {where}", columns, rows)
