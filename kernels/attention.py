@@ -108,6 +108,7 @@ def _run(
 ) -> tuple[Tensor | None, Tensor | None]:
     tensors = [x for x in (q, k, v, w, alpha, beta) if x is not None]
     form = _choose(form, tensors)
+    bounds = [0, k.shape[1]] if cu_seqlens is None or form == "triton" else cuts(cu_seqlens, k.shape[1])
     if not k.shape[0] or not k.shape[1]:
         return (None if q is None else v.new_zeros(*q.shape[:3], v.shape[3])), torch.zeros_like(v)
     tied = w is q
@@ -117,7 +118,6 @@ def _run(
         return triton_forward.forward(
             q, k, v, w, alpha, beta, write, read, scale, tied, cu_seqlens, want_u=want_u, want_o=q is not None
         )
-    bounds = [0, k.shape[1]] if cu_seqlens is None else cuts(cu_seqlens, k.shape[1])
     outputs: list[tuple[Tensor | None, Tensor]] = []
     for start, stop in pairwise(bounds):
         if stop > start:

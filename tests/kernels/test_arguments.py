@@ -61,6 +61,12 @@ def test_cuts_must_rise_from_zero_to_the_length(cuts):
         write_values(K[:1], V[:1], cu_seqlens=torch.tensor(cuts))
 
 
+def test_cuts_of_an_empty_row_are_checked_too():
+    assert write_values(K[:1, :0], V[:1, :0], cu_seqlens=torch.tensor([0, 0])).shape == (1, 0, 2, 6)
+    with pytest.raises(ValueError, match="does not rise from 0 to the length 0"):
+        write_values(K[:1, :0], V[:1, :0], cu_seqlens=torch.tensor([0, 2]))
+
+
 def test_triton_says_why_it_cannot(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="TRITON_INTERPRET=1"):

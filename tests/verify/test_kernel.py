@@ -27,6 +27,15 @@ def found(capsys, *argv):
     return json.loads(capsys.readouterr().out)
 
 
+def test_the_names_known_before_torch_is_loaded_are_the_kernels_own():
+    from kernels.attention import FORMS
+    from kernels.similarity import SIMILARITIES
+    from verify.commands import kernel
+
+    assert ("auto", *kernel.FORMS) == FORMS
+    assert kernel.SIMILARITIES == kernels.SIMILARITIES == tuple(SIMILARITIES)
+
+
 def test_every_torch_form_and_similarity_is_checked(capsys):
     answer = found(capsys, "--form", "recurrent", "parallel", "chunked", *SMALL, "70")
     assert len(answer["points"]) == 3 * 6 * 2

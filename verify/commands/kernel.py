@@ -70,8 +70,6 @@ def run(options: Options, session: Session) -> Finding:
 
 def _prepare(options: Options) -> dict[str, str]:
     """The forms that cannot run here, with the reason; BadInput where the user asked for one of them."""
-    if options.device == "cpu" and "triton" not in sys.modules:
-        os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is first imported
     try:
         import torch
 
@@ -80,6 +78,8 @@ def _prepare(options: Options) -> dict[str, str]:
         raise BadInput("needs torch; install it with: pip install 'associative-memory-verify[kernels]'") from error
     if options.device == "cuda" and not torch.cuda.is_available():
         raise BadInput("--device cuda: no CUDA device is available; expected cpu")
+    if not torch.cuda.is_available() and "triton" not in sys.modules:
+        os.environ.setdefault("TRITON_INTERPRET", "1")  # read when triton is first imported
     probe = torch.zeros(1, 1, 1, max(options.d, options.dv), dtype=getattr(torch, options.dtype), device=options.device)
     reason = obstacle([probe])
     if reason is None:
