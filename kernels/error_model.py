@@ -27,7 +27,8 @@ from kernels.arguments import Scale, both_scales, check, choose_write_query, hea
 from kernels.attention import deltaformer
 from kernels.similarity import scaled, weights
 
-TRITON_BLOCK = 128  # no tile of the Triton kernels is taller
+TILE = 128  # no tile of the Triton kernels has more rows
+SUBBLOCK = 16  # rows of a tile that they solve by substitution in float32
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,14 @@ class Arithmetic:
     """Unit roundoffs of a form: of sums and functions, of κ and u as operands of a product, and of what it returns.
 
     `limit` is the largest number it can hold, `output_limit` the largest it can return, `tiny` the largest error of an
-    operand that underflows. `block` > 0 says that diagonal blocks of up to that many rows are inverted by the product
-    form ∏(I + (−A)^{2^m}) with rounded operands, instead of by substitution.
+    operand that underflows. `tiled`: diagonal blocks are solved as the Triton kernels do, with rounded operands.
     """
 
     accumulate: float
     operand: float = 0.0
     output: float = 0.0
     tiny: float = 0.0
-    block: int = 0
+    tiled: bool = False
     limit: float = math.inf
     output_limit: float = math.inf
 
@@ -81,7 +81,7 @@ def arithmetic(form: str, dtype: torch.dtype) -> Arithmetic:
     if form != "triton":
         return Arithmetic(compute.eps / 2, output=output, limit=compute.max, output_limit=own.max)
     tiny = own.smallest_normal * output
-    return Arithmetic(compute.eps / 2, output, output, tiny, TRITON_BLOCK, limit=own.max, output_limit=own.max)
+    return Arithmetic(compute.eps / 2, output, output, tiny, True, limit=own.max, output_limit=own.max)
 
 
 def measure(
@@ -169,8 +169,8 @@ def _bound(
     # κ and u as rounded operands, the products by α and β, and the sum of up to T + 1 terms in whatever order
     perturbation = beta.abs() * kappa_error + (_gamma(terms + 4, unit) + 2 * arithmetic.operand) * a.abs()
     residual = _gamma(terms + 4, unit) * (alpha * v).abs()
-    if arithmetic.block:
-        residual = residual + _product_form_residual(a, u, arithmetic)
+    if arithmetic.tiled:
+        residual = residual + _tile_residual(write, a, inverse, u, arithmetic)
     amplified = inverse.abs() @ perturbation
     start = inverse.abs() @ (perturbation @ u.abs() + residual)
     error = torch.linalg.solve_triangular(-amplified, start, upper=False, unitriangular=True)
@@ -228,19 +228,30 @@ def _similarity_error(
     return kappa, (error + arithmetic.tiny).masked_fill(~visible, 0.0)
 
 
-def _product_form_residual(a: Tensor, u: Tensor, arithmetic: Arithmetic) -> Tensor:
-    """What an inverse X + ΔX of a diagonal block leaves behind, |I + A| |ΔX| |(I + A) u|.
+def _tile_residual(write: str, a: Tensor, inverse: Tensor, u: Tensor, arithmetic: Arithmetic) -> Tensor:
+    """What the solution of the tiles on the diagonal leaves behind in (I + A) u = right side, r.
 
-    Each of the 2 log₂ C products of the form rounds its operands, and no partial product exceeds ∑|A|^j = (I − |A|)⁻¹.
+    Substitution by subblocks X = (I + A₁₆)⁻¹: each row of û is off by a few operand roundings of |X| (|r| + |A| |u|).
+    Softmax's product form: the term A^j of the inverse is a product of j factors, each rounded a few times on its way
+    through the squarings, so ΔX is that many roundings of Σ j |A|^j = |A| (I − |A|)⁻².
     """
-    size = arithmetic.block
-    factor = 2 * math.ceil(math.log2(size)) * (2 * arithmetic.operand + _gamma(size, arithmetic.accumulate))
+    operand, accumulate = arithmetic.operand, _gamma(TILE, arithmetic.accumulate)
     pieces = []
-    for start in range(0, a.shape[-1], size):
-        rows = slice(start, start + size)
-        within, own = a[..., rows, rows].abs(), u[..., rows, :].abs()
-        spread = torch.linalg.solve_triangular(-within, own + within @ own, upper=False, unitriangular=True)
-        pieces.append(factor * (spread + within @ spread))
+    for start in range(0, a.shape[-1], TILE):
+        rows = slice(start, start + TILE)
+        own, within = u[..., rows, :].abs(), a[..., rows, rows].abs()
+        right = own + within @ own
+        if write == "softmax":
+            twice = right
+            for _ in range(2):
+                twice = torch.linalg.solve_triangular(-within, twice, upper=False, unitriangular=True)
+            off = (9 * operand + 3 * accumulate) * (within @ twice)
+        else:
+            place = torch.arange(own.shape[-2], device=a.device) // SUBBLOCK
+            same = place[:, None] == place
+            off = (6 * operand + 3 * accumulate) * ((inverse[..., rows, rows].abs() * same) @ right)
+            within = within * same
+        pieces.append(off + within @ off)
     return torch.cat(pieces, -2)
 
 
