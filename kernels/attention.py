@@ -53,7 +53,8 @@ def deltaformer(
       its ties where x/s has them.
     form: recurrent (float64 whatever the inputs, the oracle), parallel, chunked, triton; auto is triton where tensors
       are on a CUDA device, triton supports their dtype and widths, and no gradient is asked for, else chunked. Forms
-      other than recurrent compute in float32, or float64 for float64 inputs. Only the torch forms have gradients.
+      other than recurrent compute in float32, or float64 for float64 inputs (on CUDA, TF32 only if torch is told to:
+      torch.backends.cuda.matmul). Only the torch forms have gradients.
     cu_seqlens: [N + 1] integers from 0 to T that cut the one row of a batch (B = 1) into N sequences. Triton reads
       them on the device, without waiting for them and so without checking their values; the torch forms fetch and
       check them.

@@ -150,6 +150,7 @@ def draw_speeds(numbers: dict[str, Any]) -> Figure:
     axes.set_yticks(range(len(places)), places, fontsize=7)
     axes.invert_yaxis()
     axes.set(xscale="log", xlabel=f"forward time / FlashAttention-2's ({numbers['device']})")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.4, 1.16))
     return figure
 
