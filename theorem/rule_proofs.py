@@ -1,0 +1,101 @@
+"""Everything that is proved about one rule of the catalogue, gathered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from theorem.potential import kronecker_rank
+from theorem.rule import Rule
+from theorem.rules import catalogue
+from theorem.updates import (
+    LARGE,
+    SIZES,
+    Boundedness,
+    boundedness,
+    decide_rule,
+    equivalence_is_proved,
+    gradient_identity,
+    gradient_residual,
+    spectrum_is_proved,
+)
+
+RESIDUAL = 1e-12  # float64 rounding of sums of a few hundred terms; a wrong term shows at order 1
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """What holds for one rule; None where the rule makes no such statement.
+
+    `plain`: it is a gradient step in the Frobenius inner product. `terms`: the least number of terms A S B it needs.
+    `identity`: S - U(S) = (∂L/∂S) P at all SIZES; `residual`: the same at LARGE in float64, relative.
+    """
+
+    plain: bool
+    terms: int
+    obstruction: Any
+    identity: bool | None
+    residual: float | None
+    bounded: Boundedness | None
+    spectrum: bool | None
+    equivalences: dict[str, bool]
+
+    @property
+    def all_hold(self) -> bool:
+        checks = [self.identity, self.spectrum, *self.equivalences.values()]
+        checks += [self.bounded.proved if self.bounded else None]
+        checks += [self.residual < RESIDUAL if self.residual is not None else None]
+        return all(c is not False for c in checks)
+
+
+def prove(rule: Rule) -> Proofs:
+    """Run every proof for `rule`: a second or so each."""
+    decision = decide_rule(rule)
+    rules = catalogue()
+    return Proofs(
+        plain=decision.exists,
+        terms=kronecker_rank(_instance(decision.jacobian, rule), 2, 2),
+        obstruction=decision.obstruction,
+        identity=all(gradient_identity(rule, *size) for size in SIZES) if rule.objective else None,
+        residual=gradient_residual(rule, seed=0) if rule.objective else None,
+        bounded=boundedness(rule) if rule.objective else None,
+        spectrum=spectrum_is_proved(rule) if rule.spectrum else None,
+        equivalences={e.statement: equivalence_is_proved(rule, rules[e.other], e) for e in rule.equivalences},
+    )
+
+
+def _instance(jacobian: Any, rule: Rule) -> Any:
+    """The Jacobian at one exact point, symbol number i set to (i+2)/(2i+5): the generic rank, unless that is special."""
+    import sympy
+
+    symbols = sorted(jacobian.free_symbols, key=str)
+    return jacobian.subs({s: sympy.Rational(i + 2, 2 * i + 5) for i, s in enumerate(symbols)})
+
+
+def verdict_words(rule: Rule, proofs: Proofs) -> str:
+    """One line of reason."""
+    sizes = f"{len(SIZES)} sizes up to {SIZES[-2][0]}×{SIZES[-2][1]} and {SIZES[-1][0]}×{SIZES[-1][1]}"
+    words = []
+    if rule.objective:
+        kind = (
+            "a gradient step"
+            if rule.preconditioner == "Id"
+            else f"a gradient step preconditioned by {rule.preconditioner}"
+        )
+        words.append(
+            f"{kind} of L = {rule.objective}: {'identity' if proofs.identity else 'NOT an identity'} in generic entries "
+            f"at {sizes}, in float64 at {LARGE[0]}×{LARGE[1]} {'within' if proofs.residual < RESIDUAL else 'NOT within'} "  # type: ignore[operator]
+            f"{RESIDUAL:.0e}"
+        )
+    if not proofs.plain:
+        words.append("the Jacobian is not symmetric, so no plain potential")
+    if proofs.terms > 1:
+        words.append(f"needs {proofs.terms} terms A S B, so outside P's form")
+    if proofs.bounded:
+        state = "bounded below" if proofs.bounded.bounded else "unbounded below"
+        words.append(f"{state} ({proofs.bounded.reason})" if proofs.bounded.proved else f"{state}: NOT proved")
+    if rule.spectrum:
+        listed = ", ".join(f"{value} ({count})" for value, count in rule.spectrum)
+        words.append(f"spectrum {listed}{'' if proofs.spectrum else ' NOT proved'}")
+    words += [f"{text}{'' if holds else ': NOT proved'}" for text, holds in proofs.equivalences.items()]
+    return "; ".join(words)

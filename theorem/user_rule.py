@@ -1,0 +1,163 @@
+"""A rule that a user writes as A, B and C: does it have a potential, which one, and does it stay bounded?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+
+from theorem.potential import Decision, decide, has_real_eigenbasis
+from theorem.rule import Rule
+from theorem.rule_expression import NUMERIC, SYMBOLIC
+from theorem.updates import apply, draw, generic, parse_rule
+
+# what a user's expressions may name, beside S, k, v, the identities I, Id, Iv and the all-ones columns ones, onesv
+VOCABULARY = {
+    "Z": "state",
+    **dict.fromkeys(("k2", "q", "phi", "kappa"), "key"),
+    **dict.fromkeys(("lam", "w"), "key rates"),
+    "v2": "value",
+    "delta": "value rates",
+    "M": "key matrix",
+    "N": "value matrix",
+    "R": "precision",
+    **dict.fromkeys(("a", "b", "alpha", "eta"), "rate"),
+    **dict.fromkeys(("c", "t", "beta", "beta2", "theta", "gamma"), "positive"),
+}
+PROOF_SIZES = ((1, 2), (2, 1), (2, 2), (2, 3), (3, 2))
+DRAWS = 20
+
+
+def user_rule(a: str, b: str, c: str) -> Rule:
+    """The rule A S B + C as written. Raises ValueError naming the expression that cannot be read."""
+    rule = Rule("user", "the rule given", "user", ((a, b),), c, VOCABULARY)
+    parsed = parse_rule(rule)
+    used = parsed.c.names().union(*(x.names() | y.names() for x, y in parsed.terms))
+    return Rule("user", rule.title, rule.source, rule.terms, c, {n: k for n, k in VOCABULARY.items() if n in used})
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found about a user's rule.
+
+    `decision` holds for generic entries at `size`, the least of PROOF_SIZES that shows an obstruction; a potential exists
+    at all of them. The rest is about random instances in the domain of the names, None for a rule not affine in S:
+    `agrees`, whether a float64 instance at LARGE gives the same answer; `bounded`, at how many of DRAWS the objective is
+    bounded below, with a `direction` for one where it is not; `mended`, at how many a rule without a potential has one
+    in another inner product; `radius`, the least and greatest spectral radius of the transition.
+    """
+
+    decision: Decision
+    size: tuple[int, int]
+    potential: str
+    agrees: bool | None = None
+    bounded: int | None = None
+    direction: str = ""
+    mended: int | None = None
+    radius: tuple[float, float] | None = None
+
+
+LARGE = (5, 7)
+
+
+def examine(rule: Rule, seed: int = 0) -> Examination:
+    """Decide for a potential, then look at random instances in the domain of the names used."""
+    decisions = {}
+    for size in PROOF_SIZES:
+        values = generic(rule.kinds, *size)
+        decisions[size] = decide(apply(rule, values, SYMBOLIC), values["S"])
+    size = next((s for s in PROOF_SIZES if not decisions[s].exists), (2, 2))
+    decision = decisions[size]
+    potential = _matrix_form(rule) if decision.exists else ""
+    if not decision.jacobian.free_symbols.isdisjoint(generic({"S": "state"}, *size)["S"].free_symbols):
+        return Examination(decision, size, potential)
+    agrees = _is_symmetric_at_large(rule, seed) == decision.exists
+    radii, bounded, direction, mended = _instances(rule, decision.exists, seed)
+    return Examination(
+        decision,
+        size,
+        potential,
+        agrees,
+        bounded if decision.exists else None,
+        direction,
+        None if decision.exists else mended,
+        (min(radii), max(radii)),
+    )
+
+
+def _matrix_form(rule: Rule) -> str:
+    """P's formula with the user's A, B and C in it, or "" where one of them depends on S."""
+    parsed = parse_rule(rule)
+    ((a, b),) = rule.terms
+    if any("S" in node.names() for node in (parsed.c, *parsed.terms[0])):
+        return ""
+    write = lambda node, text: f"({text})" if node.op in ("+", "-") else text  # noqa: E731
+    return (
+        f"norm2(S)/2 - tr(S.T*{write(parsed.terms[0][0], a)}*S*{write(parsed.terms[0][1], b)})/2 - tr(({rule.c}).T*S)"
+    )
+
+
+def numeric_jacobian(rule: Rule, values: Mapping[str, Any]) -> np.ndarray:
+    """∂vec U/∂vec S of an update affine in S, one column an entry of S."""
+    state = values["S"]
+    origin = apply(rule, {**values, "S": np.zeros_like(state)}, NUMERIC).ravel()
+    units = np.eye(state.size).reshape(state.size, *state.shape)
+    columns = [apply(rule, {**values, "S": unit}, NUMERIC).ravel() - origin for unit in units]
+    return np.stack(columns, axis=1)
+
+
+def _is_symmetric_at_large(rule: Rule, seed: int, size: tuple[int, int] = LARGE) -> bool:
+    jacobian = numeric_jacobian(rule, draw(rule.kinds, *size, np.random.default_rng(seed)))
+    return bool(np.abs(jacobian - jacobian.T).max() <= 1e-9 * (1 + np.abs(jacobian).max()))
+
+
+def _instances(rule: Rule, exists: bool, seed: int) -> tuple[list[float], int, str, int]:
+    radii: list[float] = []
+    bounded = mended = 0
+    direction = ""
+    for number in range(DRAWS):
+        values = draw(rule.kinds, 2, 3, np.random.default_rng([seed, number]))
+        jacobian = numeric_jacobian(rule, values)
+        radii.append(float(np.abs(np.linalg.eigvals(jacobian)).max()))
+        if exists:
+            falls = _falling_direction(jacobian, values["S"] - apply(rule, values, NUMERIC), values["S"])
+            bounded += falls is None
+            direction = direction or (falls or "")
+        else:
+            mended += _has_other_potential(rule, seed + number)
+    return radii, bounded, direction, mended
+
+
+def _falling_direction(jacobian: np.ndarray, gradient: np.ndarray, state: np.ndarray) -> str | None:
+    """Why the quadratic objective has no lower bound, or None: negative curvature, or a slope where there is none."""
+    hessian = np.eye(state.size) - (jacobian + jacobian.T) / 2
+    curvature, vectors = np.linalg.eigh(hessian)
+    tolerance = 1e-9 * max(1.0, float(np.abs(curvature).max()))
+    if curvature[0] < -tolerance:
+        return f"curvature {curvature[0]:.3g} along one direction"
+    flat = vectors[:, np.abs(curvature) <= tolerance]
+    slope = float(np.linalg.norm(flat.T @ (gradient.ravel() - hessian @ state.ravel())))
+    if slope > 1e-7:
+        return f"slope {slope:.3g} along a direction without curvature"
+    return None
+
+
+def _has_other_potential(rule: Rule, seed: int) -> bool:
+    rng = np.random.default_rng(seed)
+    values = generic(rule.kinds, 2, 2)
+    jacobian = decide(apply(rule, values, SYMBOLIC), values["S"]).jacobian
+    exact = {s: _exact_value(s, rule, rng) for s in sorted(jacobian.free_symbols, key=str)}
+    return has_real_eigenbasis(jacobian.subs(exact))
+
+
+def _exact_value(symbol: Any, rule: Rule, rng: np.random.Generator) -> Any:
+    name = max((n for n in rule.kinds if str(symbol).startswith(n)), key=len)
+    kind = rule.kinds[name]
+    if "rate" in kind or kind in ("positive", "precision"):
+        # diagonally dominant enough for a precision: diagonal entries above 2, others below 1
+        large = kind == "precision" and len(set(str(symbol)[len(name) :])) == 1
+        return sympy.Rational(int(rng.integers(1, 16)), 16) + (2 if large else 0)
+    return sympy.Rational(int(rng.integers(-16, 17)), 8)
