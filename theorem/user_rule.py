@@ -43,11 +43,11 @@ def user_rule(a: str, b: str, c: str) -> Rule:
 class Examination:
     """What was found about a user's rule.
 
-    `decision` holds for generic entries at `size`, the least of PROOF_SIZES that shows an obstruction; a potential exists
-    at all of them. The rest is about random instances in the domain of the names, None for a rule not affine in S:
-    `agrees`, whether a float64 instance at LARGE gives the same answer; `bounded`, at how many of DRAWS the objective is
-    bounded below, with a `direction` for one where it is not; `mended`, at how many a rule without a potential has one
-    in another inner product; `radius`, the least and greatest spectral radius of the transition.
+    `decision` holds for generic entries at `size`, the least of PROOF_SIZES that shows an obstruction; a potential
+    exists at all of them. The rest is about random instances in the domain of the names, None for a rule not affine in
+    S: `agrees`, whether a float64 instance at LARGE gives the same answer; `bounded`, at how many of DRAWS the
+    objective is bounded below, with a `direction` for one where it is not; `mended`, at how many a rule without a
+    potential has one in another inner product; `radius`, the least and greatest spectral radius of the transition.
     """
 
     decision: Decision

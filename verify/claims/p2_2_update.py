@@ -16,9 +16,12 @@ def rule_ruling(rule: Rule, proofs: Proofs) -> Ruling:
     """The ruling on one rule of the catalogue from its proofs."""
     from theorem.rule_proofs import verdict_words
 
-    found = bool(rule.objective) and proofs.all_hold
     numbers = {"residual": proofs.residual, "plain_potential": proofs.plain, "terms": proofs.terms}
-    return Ruling(Verdict.CONFIRMED if found else Verdict.REFUTED, Evidence.PROOF, verdict_words(rule, proofs), numbers)
+    if not (rule.objective and proofs.identities_hold):
+        verdict = Verdict.REFUTED
+    else:
+        verdict = Verdict.CONFIRMED if proofs.bounded and proofs.bounded.proved else Verdict.INCONCLUSIVE
+    return Ruling(verdict, Evidence.PROOF, verdict_words(rule, proofs), numbers)
 
 
 def rule_claim(rule: Rule) -> Claim:
