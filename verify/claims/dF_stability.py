@@ -1,0 +1,183 @@
+"""D App. F: how errors in the similarities grow through the recurrence."""
+
+from __future__ import annotations
+
+from verify.evidence import Claim, Evidence, Ruling, Verdict
+
+LENGTH = 64
+WIDTHS = (32, 128)
+COUNTS = (64, 256)
+COHERENCES = (0.0, 0.1, 0.4)
+RUNS = 12  # an order-statistics interval of a median at 99.9 % needs 11
+
+
+def _proof(holds: bool, detail: str, **numbers: object) -> Ruling:
+    return Ruling(Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.PROOF, detail, numbers)
+
+
+def _exact_change() -> Ruling:
+    import sympy
+
+    size = 4
+    a, e = (sympy.Matrix(size, size, lambda t, i, x=x: sympy.Symbol(f"{x}{t}{i}") if i < t else 0) for x in "ae")
+    v = sympy.Matrix(sympy.symbols(f"v0:{size}"))
+    identity = sympy.eye(size)
+    u, changed = ((identity + m).lower_triangular_solve(v) for m in (a, a + e))
+    gap = (identity + a + e) * (changed - u) + e * u
+    holds = all(sympy.expand(x) == 0 for x in gap)
+    return _proof(
+        holds, f"(I + A + δA) δU = -δA U in generic entries at T = {size}: one multiplication gives it for every T"
+    )
+
+
+def _bound() -> Ruling:
+    from theorem.stability import shift_solution
+
+    u = shift_solution(LENGTH)
+    attained = [abs(x) for x in u] == list(range(1, LENGTH + 1))
+    detail = (
+        "|u_t| ≤ ‖v‖∞ + max_{i<t} |u_i| row by row, so T‖v‖∞ by induction; the shift matrix with v_t = (-1)^t gives "
+        f"|u_t| = t for t = 1..{LENGTH} in integers"
+    )
+    return _proof(attained, detail)
+
+
+def _softmax_below() -> Ruling:
+    from theorem.stability import softmax_worst
+
+    gaps = (5.0, 10.0, 20.0)
+    reached = [softmax_worst(LENGTH, gap) for gap in gaps]
+    holds = all(r < LENGTH for r in reached) and sorted(reached) == reached
+    detail = (
+        f"T = {LENGTH}, the score of t-1 above the others by {', '.join(f'{g:g}' for g in gaps)}: ‖u‖∞ = "
+        f"{', '.join(f'{r:.7g}' for r in reached)}; softmax puts weight below 1 on t-1 as soon as there is another key"
+    )
+    return Ruling(
+        Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.PROOF, detail, dict(zip(map(str, gaps), reached))
+    )
+
+
+def _ones() -> Ruling:
+    from theorem.stability import constant_inverse_norm
+
+    norm = constant_inverse_norm(3, LENGTH)
+    closed = 3 * 2**63 - 2
+    detail = f"‖(I + 3L)⁻¹‖∞ = {norm} = 3·2⁶³ - 2, in integers: {norm:.3g}"
+    return _proof(norm == closed and round(norm / 1e19) == 3, detail, norm=norm)
+
+
+def _read() -> Ruling:
+    import numpy as np
+
+    from theorem.stability import SIMILARITIES
+
+    rng = np.random.default_rng(0)
+    sums = [SIMILARITIES["softmax"](rng.standard_normal((n, n)) * 8, 16, False).sum(axis=1) for n in (1, 7, 33)]
+    within = max(float(np.abs(s - 1).max()) for s in sums) < 1e-12
+    detail = "softmax's rows are nonnegative with sum 1, so ‖A₂ δU‖∞ ≤ ‖δU‖∞; rows checked to 1e-12 at T = 1, 7, 33"
+    return _proof(within, detail)
+
+
+def _less_stable() -> Ruling:
+    import numpy as np
+
+    from theorem.stability import growth, keys
+    from verify.stats import median
+
+    found = {}
+    for coherence in COHERENCES:
+        ratios = []
+        for run in range(RUNS):
+            rng = np.random.default_rng([run, int(100 * coherence)])
+            k = keys(256, 64, coherence, rng)
+            g = growth("softmax", 64, k, rng.standard_normal((256, 64)), rng)
+            ratios.append(g.u_from_write / g.o_from_write)
+        found[coherence] = median(np.array(ratios), "u's relative error over o's")
+    low, high = min(e.low for e in found.values()), max(e.high for e in found.values())
+    verdict = Verdict.CONFIRMED if low > 1 else Verdict.REFUTED if high < 1 else Verdict.INCONCLUSIVE
+    shown = ", ".join(f"{c:g}: {e.value:.2f} [{e.low:.2f}, {e.high:.2f}]" for c, e in found.items())
+    detail = (
+        f"T = 256, d = 64: median of u's relative error over o's at coherence {shown} "
+        f"(exact 99.9 % intervals over {RUNS} runs)"
+    )
+    return Ruling(verdict, Evidence.STATISTICAL, detail, {str(c): e.value for c, e in found.items()})
+
+
+def _condition_table() -> dict[str, dict[tuple[int, int, float], float]]:
+    import numpy as np
+
+    from theorem.stability import SIMILARITIES, condition, keys
+
+    table: dict[str, dict[tuple[int, int, float], float]] = {name: {} for name in SIMILARITIES}
+    for count in COUNTS:
+        for width in WIDTHS:
+            for coherence in COHERENCES:
+                runs = [keys(count, width, coherence, np.random.default_rng([run, count, width])) for run in range(3)]
+                for name, similarity in SIMILARITIES.items():
+                    medians = [condition(similarity(k @ k.T, width, True)) for k in runs]
+                    table[name][count, width, coherence] = float(np.median(medians))
+    return table
+
+
+def _condition() -> Ruling:
+    table = _condition_table()
+    worst = {name: max(row.values()) for name, row in table.items()}
+    softmax, others = worst["softmax"], {n: w for n, w in worst.items() if n in ("linear", "relu", "round")}
+    holds = softmax < 10 < min(others.values())
+    shown = ", ".join(f"{name} {value:.3g}" for name, value in sorted(worst.items(), key=lambda x: x[1]))
+    detail = (
+        f"largest condition number of I + A₁ (β = 1) over T = {COUNTS}, d = {WIDTHS}, coherence {COHERENCES}, "
+        f"median of 3 key sets each: {shown}"
+    )
+    verdict = Verdict.CONFIRMED if holds else Verdict.REFUTED
+    return Ruling(verdict, Evidence.STATISTICAL, detail + "; a comparison on these key sets, no interval", worst)
+
+
+CLAIMS = (
+    Claim(
+        "D-F-exact-change",
+        "D App. F",
+        "an error δA in κ₁ changes u by exactly -(I + A + δA)⁻¹ δA U; one in κ₂ changes o by δA₂ U, with no inverse",
+        check=_exact_change,
+    ),
+    Claim(
+        "D-F-read-damps",
+        "D App. F",
+        "an error of κ₁ is in absolute size no larger in o than in u: ‖δo‖∞ ≤ ‖δu‖∞",
+        ("softmax κ₂",),
+        check=_read,
+        repairs="D-F-u-less-stable",
+    ),
+    Claim(
+        "D-F-u-less-stable",
+        "D App. F",
+        "relative to its size u suffers more from rounding κ₁ than o does",
+        ("softmax κ₁ and κ₂, w = k, α = β = 1", "Gaussian values", "each entry of κ₁ off by up to 2⁻⁹ of itself"),
+        check=_less_stable,
+    ),
+    Claim(
+        "D-F-bound",
+        "D App. F",
+        "‖u‖∞ ≤ T‖v‖∞ if the rows of A sum to at most 1 in absolute value, and some such A attains it",
+        check=_bound,
+    ),
+    Claim(
+        "D-F-bound-softmax",
+        "D App. F",
+        "for T ≥ 3 softmax κ₁ with finite scores only approaches ‖u‖∞ = T‖v‖∞",
+        check=_softmax_below,
+    ),
+    Claim(
+        "D-F-ones",
+        "D App. F",
+        "(I + A)⁻¹ can be as large as 3·10¹⁹ at T = 64, for A = 3 everywhere below the diagonal",
+        check=_ones,
+    ),
+    Claim(
+        "D-F-condition",
+        "D App. F",
+        "softmax κ₁ keeps the condition number of I + A₁ below 10 where linear, ReLU and round exceed it",
+        ("keys of norm √d with a common direction", "κ₁(k, k) = 1 for the unnormalised similarities"),
+        check=_condition,
+    ),
+)

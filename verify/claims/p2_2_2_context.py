@@ -1,0 +1,531 @@
+"""P §2.2.2 and App. F: where a memory goes when its context never ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from verify.evidence import Claim, Evidence, Ruling, Verdict, judge
+
+if TYPE_CHECKING:
+    from snr.estimate import Estimate
+
+WITHIN = 0.1  # tolerance of the measured ratios, declared with each claim
+
+
+def _proof(holds: bool, detail: str, **numbers: Any) -> Ruling:
+    return Ruling(Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.PROOF, detail, numbers)
+
+
+def _ratio(draws: Any, predicted: float, words: str) -> Estimate:
+    from verify.stats import mean
+
+    return mean(draws / predicted, words)
+
+
+def _show(e: Estimate) -> str:
+    return f"{e.value:.3g} [{e.low:.3g}, {e.high:.3g}]"
+
+
+def _worst(estimates: list[Estimate]) -> Verdict:
+    verdicts = [judge(e, WITHIN) for e in estimates]
+    for verdict in (Verdict.REFUTED, Verdict.INCONCLUSIVE):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.CONFIRMED
+
+
+def _statistical(verdict: Verdict, detail: str, **numbers: Any) -> Ruling:
+    return Ruling(
+        verdict, Evidence.STATISTICAL, detail + " (99.9 % intervals, central limit theorem over runs)", numbers
+    )
+
+
+def _square() -> Ruling:
+    import sympy
+
+    from theorem.context import exact_optimum
+    from theorem.updates import vanishes
+
+    w_k, w_v = (sympy.Matrix(2, 2, lambda i, j, n=n: sympy.Symbol(f"{n}{i}{j}")) for n in ("k", "v"))  # type: ignore[misc]
+    a, b, c = sympy.symbols("a b c", positive=True)
+    sigma = sympy.Matrix([[a, b], [b, c]])
+    holds = vanishes(exact_optimum(w_k, w_v, sigma) - w_v * w_k.inv())
+    return _proof(holds, "S* W_k = W_v for generic 2×2 W_k, W_v and Σ; for every size as Σ W_kᵀ cancels")
+
+
+def _low_rank() -> Ruling:
+    import sympy
+
+    from theorem.context import depends_on_context, exact_optimum, separating_covariance
+
+    w_k = sympy.Matrix([[1, 0, 2], [0, 1, -1]])
+    inside = sympy.Matrix([[3, -2, 8]])  # 3 row 1 - 2 row 2
+    outside = sympy.Matrix([[1, 1, 0]])
+    sigma = separating_covariance(w_k, outside)
+    positive = sigma.is_positive_definite
+    apart = exact_optimum(w_k, outside, sigma) - exact_optimum(w_k, outside, sympy.eye(3))
+    together = exact_optimum(w_k, inside, sigma) - exact_optimum(w_k, inside, sympy.eye(3))
+    holds = (
+        positive
+        and not apart.is_zero_matrix
+        and together.is_zero_matrix
+        and depends_on_context(w_k, outside)
+        and not depends_on_context(w_k, inside)
+    )
+    detail = (
+        f"exact 2×3 W_k: the S* of a value row outside the key rows moves by {apart.tolist()[0]} between Σ = I and a "
+        "constructed Σ, of one inside them not at all; the construction works for every such pair"
+    )
+    return _proof(bool(holds), detail)
+
+
+def _matrices(d: int, tokens: int, d_v: int, seed: int) -> tuple[Any, Any]:
+    """W_k [d, D] with singular values from 0.5 to 1.5 and W_v [d_v, D]."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    left = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    right = np.linalg.qr(rng.standard_normal((tokens, tokens)))[0][:d]
+    return left * np.linspace(0.5, 1.5, d) @ right, rng.standard_normal((d_v, tokens)) / np.sqrt(tokens)
+
+
+def _three_routes() -> Ruling:
+    import numpy as np
+
+    from theorem.context import optimum
+    from theorem.context_runs import distances, least_squares
+
+    w_k, w_v = _matrices(8, 8, 4, 1)
+    root = np.asarray(np.linalg.cholesky(np.eye(8) + 0.5))
+    target = optimum(w_k, w_v, root @ root.T)
+    closed = float(np.abs(target - w_v @ np.linalg.inv(w_k)).max())
+    regression = float(np.linalg.norm(least_squares(w_k, w_v, root, 64, 0) - target) / np.linalg.norm(target))
+    running = float(distances(w_k, w_v, root, 1.0, "normalised", (6000,), 20, 0).max())
+    holds = max(closed, regression, running) < 1e-9
+    detail = (
+        "d = D = 8, correlated tokens: closed form, least squares of 64 pairs, 6000 steps of DeltaNet (20 runs) agree "
+        f"{'within' if holds else 'NOT within'} 1e-9"
+    )
+    return Ruling(Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.STATISTICAL, detail)
+
+
+def _normalised() -> Ruling:
+    from theorem.context_runs import contraction
+    from verify.stats import bounded_mean
+
+    d, steps = 8, 8
+    factor = (1 - 1 / d) ** steps
+    found = bounded_mean(contraction(d, 1.0, steps, 40_000, 0, normalised=True), 0.0, 1.0, "‖E_T‖²/‖E_0‖²")
+    verdict = Verdict.CONFIRMED if found.contains(factor) else Verdict.REFUTED
+    detail = (
+        f"I - k kᵀ/‖k‖² is a projection of mean (1 - 1/d) I, so E‖S - S*‖² falls by exactly 1 - 1/d a step; d = {d}, "
+        f"{steps} steps: {factor:.4f}, measured {_show(found)} (exact 99.9 % interval, 40000 runs)"
+    )
+    return Ruling(verdict, Evidence.PROOF, detail, {"factor": factor, "measured": found.value})
+
+
+def _key_alone() -> Ruling:
+    import numpy as np
+
+    from theorem.context_runs import distances
+    from verify.stats import median
+
+    w_k, w_v = _matrices(8, 8, 4, 1)
+    far = {b: median(distances(w_k, w_v, np.eye(8), b, "key", (4000,), 20, 0)[0], "distance") for b in (1.0, 0.05)}
+    verdict = Verdict.REFUTED if min(e.low for e in far.values()) > 0.5 else Verdict.INCONCLUSIVE
+    shown = ", ".join(f"β = {b:g}: {_show(e)}" for b, e in far.items())
+    detail = f"d = 8: ‖S - S*‖/‖S*‖ after 4000 steps {shown} (exact 99.9 % intervals of the median, 20 runs)"
+    return Ruling(verdict, Evidence.STATISTICAL, detail, {str(b): e.value for b, e in far.items()})
+
+
+def _raw_diverges() -> Ruling:
+    from theorem.context import growth_exponent
+    from theorem.context_runs import log_growth
+    from verify.stats import mean
+
+    sizes = (2, 3, 8, 64, 128)
+    exponents = {d: growth_exponent(d, 1.0) for d in sizes}
+    measured = {d: mean(log_growth(d, 1.0, 300, 600, d), "growth") for d in (2, 8)}
+    agree = all(e.contains(exponents[d]) for d, e in measured.items())
+    verdict = Verdict.CONFIRMED if min(exponents.values()) > 0 and agree else Verdict.REFUTED
+    shown = ", ".join(f"{d}: {g:+.3f}" for d, g in exponents.items())
+    detail = (
+        f"ln‖S - S*‖ grows a step, almost surely, by (d: rate) {shown}; simulated d = 2 {_show(measured[2])}, "
+        f"d = 8 {_show(measured[8])}; for d = 1 the rate is {growth_exponent(1, 1.0):+.3f}, so it converges there"
+    )
+    return _statistical(verdict, detail, **{str(d): g for d, g in exponents.items()})
+
+
+def _mean_square() -> Ruling:
+    import numpy as np
+
+    from theorem.context import error_operator, mean_square_limit
+    from theorem.context_runs import contraction
+
+    d, steps = 8, 6
+    found = []
+    for beta in (0.05, 0.15):
+        predicted = (1 - 2 * beta + beta**2 * (d + 2)) ** steps
+        found.append(_ratio(contraction(d, beta, steps, 20_000, 1, normalised=False), predicted, "measured/predicted"))
+    isotropic = abs(mean_square_limit(np.ones(d)) - 2 / (d + 2)) < 1e-9
+    uneven = np.linspace(0.2, 3.0, d)
+    limit = mean_square_limit(uneven)
+    radii = [float(np.abs(np.linalg.eigvals(error_operator(uneven, limit * s))).max()) for s in (0.999, 1.001)]
+    verdict = _worst(found) if isotropic and radii[0] < 1 < radii[1] else Verdict.REFUTED
+    detail = (
+        f"E‖S - S*‖² is multiplied by 1 - 2β + β²(d+2); d = {d}, {steps} steps, measured/predicted at β = 0.05 "
+        f"{_show(found[0])}, at 0.15 {_show(found[1])}; for eigenvalues 0.2..3 the limit {limit:.4f} solves "
+        "Σ βλ/(2(1-βλ)) = 1 and the exact operator's spectral radius crosses 1 there"
+    )
+    return _statistical(verdict, detail, limit=2 / (d + 2), limit_uneven=limit)
+
+
+def _almost_sure() -> Ruling:
+    from theorem.context import almost_sure_limit
+    from theorem.context_runs import log_growth
+    from verify.stats import mean
+
+    d = 8
+    limit, square = almost_sure_limit(d), 2 / (d + 2)
+    sides = [mean(log_growth(d, limit * s, 2000, 100, 3), "growth") for s in (0.95, 1.05)]
+    holds = sides[0].high < 0 < sides[1].low and square < 0.95 * limit
+    detail = (
+        f"d = {d}: converges almost surely below β = {limit:.4f}, in mean square below {square:.4f}; growth rate at "
+        f"0.95 and 1.05 of the former {_show(sides[0])}, {_show(sides[1])}"
+    )
+    return _statistical(Verdict.CONFIRMED if holds else Verdict.REFUTED, detail, almost_sure=limit, mean_square=square)
+
+
+def _floor() -> Ruling:
+    import numpy as np
+
+    from theorem.context import noise_floor, normalised_floor, optimum, residual
+    from theorem.context_runs import delta_memory, squared_distance
+
+    d, tokens, length = 8, 16, 1200
+    rng = np.random.default_rng(2)
+    # orthonormal rows make the keys white, the case with closed forms for both step conventions
+    w_k = np.linalg.qr(rng.standard_normal((tokens, tokens)))[0][:d]
+    w_v = rng.standard_normal((4, tokens)) / 4
+    sigma = np.eye(tokens)
+    target, trace = optimum(w_k, w_v, sigma), float(np.trace(residual(w_k, w_v, sigma)))
+    x = rng.standard_normal((150, length, tokens))
+    checkpoints = range(600, length + 1, 50)
+    found, levels = {}, {}
+    for name, beta in (("raw", 0.02), ("raw", 0.1), ("normalised", 0.2), ("normalised", 1.0)):
+        states = delta_memory(x @ w_k.T, x @ w_v.T, beta, checkpoints, normalised=name == "normalised")
+        floor = normalised_floor(d, beta, trace) if name == "normalised" else noise_floor(np.ones(d), beta, trace)
+        label = f"{name} β = {beta:g}"
+        found[label] = _ratio(squared_distance(states, target).mean(axis=0), floor, "measured/predicted")
+        levels[label] = np.sqrt(floor) / np.linalg.norm(target)
+    shown = "; ".join(f"{n}: {levels[n]:.3f}, measured²/predicted² {_show(e)}" for n, e in found.items())
+    detail = f"d = {d} of D = {tokens}, lim ‖S - S*‖/‖S*‖ (root mean square) {shown}"
+    return _statistical(_worst(list(found.values())), detail, **{n: float(v) for n, v in levels.items()})
+
+
+def _multi_head() -> Ruling:
+    import sympy
+
+    from theorem.context import depends_on_context, exact_optimum, separating_covariance
+
+    stack = sympy.Matrix([[1, 2, 0, 1], [0, 1, 1, 0], [1, 0, 1, 2], [2, 1, 0, 1]])
+    values = sympy.Matrix([[1, 0, 2, 1], [0, 3, 1, 1], [1, 1, 1, 0], [2, 0, 0, 1]])
+    heads = [(stack[i : i + 2, :], values[i : i + 2, :]) for i in (0, 2)]
+    moved = []
+    for w_k, w_v in heads:
+        sigma = separating_covariance(w_k, w_v)
+        moved.append(not (exact_optimum(w_k, w_v, sigma) - exact_optimum(w_k, w_v, sympy.eye(4))).is_zero_matrix)
+    joint = not depends_on_context(stack, values) and stack.det() != 0
+    detail = (
+        f"two heads of width 2 on 4-dimensional tokens: W_k stacked is invertible and its S* fixed, each head's own S* "
+        f"moves with Σ ({sum(moved)} of {len(moved)}), in exact arithmetic"
+    )
+    return _proof(joint and all(moved), detail)
+
+
+def _softmax_step() -> Ruling:
+    import numpy as np
+
+    from theorem.context_runs import softmax_steps
+    from verify.stats import slope
+
+    lengths = (250, 500, 1000, 2000, 4000)
+    steps = softmax_steps(4, lengths, 400, 0)
+    found = slope(np.log(lengths), np.log(steps), "slope of ln‖o_t - o_{t-1}‖ over ln t")
+    verdict = judge_slope(found, -1.0)
+    return _statistical(
+        verdict, f"t = {lengths[0]}..{lengths[-1]}, τ = √d: slope {_show(found)}, -1 expected", slope=found.value
+    )
+
+
+def judge_slope(found: Estimate, expected: float, within: float = 0.15) -> Verdict:
+    """Judge an exponent against expected ± within by its whole interval."""
+    if expected - within <= found.low and found.high <= expected + within:
+        return Verdict.CONFIRMED
+    return Verdict.REFUTED if found.low > expected + within or found.high < expected - within else Verdict.INCONCLUSIVE
+
+
+def _normaliser() -> Ruling:
+    import math
+
+    from theorem.context import softmax_constant
+    from theorem.context_runs import normaliser_deviation
+
+    constant, variance = softmax_constant()
+    at_one = [x.subs(dict.fromkeys(x.free_symbols, 1)) for x in (constant, variance)]
+    exact = abs(float(at_one[0]) - math.sqrt(math.e)) < 1e-12 and abs(float(at_one[1]) - (math.e - 1)) < 1e-12
+    found = _ratio(normaliser_deviation(16, 64, 40_000, 0), math.e - 1, "measured/predicted")
+    detail = (
+        f"E e^{{q·k/τ}} = {constant} and the relative variance of one term {variance} with s = ‖q‖²/τ², by integration; "
+        f"s = 1 gives √e and e - 1; simulated t = 64 variance times t over e - 1: {_show(found)}"
+    )
+    return Ruling(judge(found, WITHIN) if exact else Verdict.REFUTED, Evidence.PROOF, detail, {"measured": found.value})
+
+
+def _progress_at(memory: str, before: int, after: int, runs: int, decay: float = 1.0) -> Estimate:
+    from theorem.context_runs import progress
+    from verify.stats import mean
+
+    return mean(progress(memory, 16, before, after, runs, before, decay)[:, -1], "progress to the new task")
+
+
+BEFORE = (64, 256, 1024)
+
+
+def _cease() -> Ruling:
+    late = {b: _progress_at("softmax", b, 9 * b, 400) for b in BEFORE}
+    verdict = Verdict.REFUTED if min(e.low for e in late.values()) > 0.8 else Verdict.INCONCLUSIVE
+    shown = ", ".join(f"t₀ = {b}: {_show(e)}" for b, e in late.items())
+    detail = (
+        f"the step is about 1/t but Σ 1/t diverges: 9 t₀ steps after a change at t₀ the answer went {shown} of the way"
+    )
+    return _statistical(verdict, detail, **{str(b): e.value for b, e in late.items()})
+
+
+def _recovery() -> Ruling:
+    found = {b: _progress_at("softmax", b, b, 2000) for b in BEFORE}
+    doubled = [_half(e) for e in found.values()]
+    shown = ", ".join(f"t₀ = {b}: {_show(e)}" for b, e in found.items())
+    detail = f"t₀ steps after a change at t₀ the answer has gone, by t₀/(t₀+t₀), half the way: {shown}"
+    return _statistical(_worst(doubled), detail, **{str(b): e.value for b, e in found.items()})
+
+
+def _half(e: Estimate) -> Estimate:
+    from dataclasses import replace
+
+    return replace(e, value=2 * e.value, low=2 * e.low, high=2 * e.high)
+
+
+def _remedy() -> Ruling:
+    import numpy as np
+
+    from theorem.context_runs import half_times
+    from verify.stats import slope
+
+    found = {}
+    for name, decay in (("softmax", 0.95), ("deltanet", 1.0)):
+        times = np.stack([half_times(name, 16, b, 60, 12, 60, b, decay) for b in BEFORE], axis=1)
+        label = f"softmax with decay {decay:g}" if decay < 1 else "DeltaNet"
+        found[label] = (slope(np.log(BEFORE), np.log(times), "exponent of the half time"), float(times.mean()))
+    verdicts = [judge_slope(e, 0.0) for e, _ in found.values()]
+    verdict = Verdict.CONFIRMED if set(verdicts) == {Verdict.CONFIRMED} else Verdict.INCONCLUSIVE
+    if Verdict.REFUTED in verdicts:
+        verdict = Verdict.REFUTED
+    shown = "; ".join(
+        f"{n}: half-way after {time:.1f} steps, exponent in t₀ {_show(e)}" for n, (e, time) in found.items()
+    )
+    return _statistical(verdict, f"t₀ = {BEFORE}: {shown}")
+
+
+def _linear_norm() -> Ruling:
+    from theorem.context_runs import linear_norm_expected, linear_norms
+
+    d, lengths = 8, (16, 64, 256)
+    found = []
+    for related in (True, False):
+        norms = linear_norms(d, lengths, 1000, 0, related=related)
+        found += [
+            _ratio(norms[:, i], linear_norm_expected(d, t, related=related), "measured/predicted")
+            for i, t in enumerate(lengths)
+        ]
+    low, high = min(e.low for e in found), max(e.high for e in found)
+    detail = (
+        f"E‖S_t‖²/d² = t + (t(t-1) + 2t)/d for v = k and t for independent values, keys N(0, I_d), d = {d}: ‖S_t‖ grows "
+        f"like t and √t; measured/predicted at t = {lengths} all in [{low:.3f}, {high:.3f}]"
+    )
+    return _statistical(_worst(found), detail)
+
+
+def _in_context() -> dict[str, Any]:
+    import numpy as np
+
+    from theorem.in_context import MEMORIES, draw, losses
+    from verify.stats import mean
+
+    change, length = 96, 192
+    contexts = draw(80, length, change, 8, 8, 0)
+    table = {}
+    for name in MEMORIES:
+        loss = losses(name, contexts)
+        windows = {
+            "before": slice(change - 8, change),
+            "after": slice(change + 24, change + 32),
+            "end": slice(-8, None),
+        }
+        table[name] = {k: mean(np.asarray(loss[:, w].mean(axis=1)), "loss") for k, w in windows.items()}
+    return table
+
+
+def _learns() -> Ruling:
+    table = _in_context()
+    verdict = Verdict.CONFIRMED if all(t["before"].high < 1 for t in table.values()) else Verdict.INCONCLUSIVE
+    shown = ", ".join(f"{name} {_show(t['before'])}" for name, t in table.items())
+    return _statistical(verdict, f"d = 8, loss after 96 pairs, 1 is no answer: {shown}")
+
+
+def _adapts() -> Ruling:
+    table = _in_context()
+    slow = ("linear", "softmax", "softmax, τ = 1", "DeltaFormer, softmax", "least squares")
+    fast = ("gated linear", "DeltaNet", "gated DeltaNet")
+    best, worst = min(table[n]["after"].low for n in slow), max(table[n]["after"].high for n in fast)
+    verdict = Verdict.CONFIRMED if worst < best else Verdict.INCONCLUSIVE
+    shown = ", ".join(f"{name} {_show(table[name]['after'])}" for name in (*fast, *slow, "DeltaFormer, exp"))
+    return _statistical(verdict, f"24 to 32 pairs after a change at 96: {shown}")
+
+
+SECTION = "P §2.2.2, App. F"
+CONTEXT = "python -m verify context"
+CLAIMS = (
+    Claim(
+        "P-2.2.2-optimum-square",
+        SECTION,
+        "with a square invertible W_k the limit is S* = W_v W_k⁻¹, whatever the distribution of the context",
+        check=_square,
+    ),
+    Claim(
+        "P-2.2.2-optimum-low-rank",
+        SECTION,
+        "with a low-rank W_k the limit S* depends on the context's covariance, unless W_k's rows span W_v's",
+        check=_low_rank,
+    ),
+    Claim(
+        "P-2.2.2-multi-head",
+        SECTION,
+        "with several heads each head's limit depends on the context although all keys together would fix it",
+        check=_multi_head,
+    ),
+    Claim(
+        "P-2.2.2-three-routes",
+        SECTION,
+        "closed form, least squares and DeltaNet with normalised step arrive at the same S*",
+        ("square W_k", "fixed seeds"),
+        check=_three_routes,
+        command=CONTEXT,
+    ),
+    Claim(
+        "P-2.2.2-normalised-key",
+        SECTION,
+        "DeltaNet converges to S* = W_v W_k⁻¹ if its keys alone are divided by their norm",
+        ("square W_k", "Gaussian tokens"),
+        check=_key_alone,
+        command=CONTEXT,
+    ),
+    Claim(
+        "P-2.2.2-normalised-step",
+        SECTION,
+        "DeltaNet converges to S* = W_v W_k⁻¹ if the step is β/‖k‖², that is, if key and value are divided by ‖k‖",
+        ("square W_k", "isotropic keys for the rate"),
+        check=_normalised,
+        command=CONTEXT,
+        repairs="P-2.2.2-normalised-key",
+    ),
+    Claim(
+        "P-2.2.2-raw-diverges",
+        SECTION,
+        "with raw Gaussian keys and β = 1 DeltaNet diverges",
+        ("keys N(0, I_d), d ≥ 2",),
+        check=_raw_diverges,
+        command=CONTEXT,
+    ),
+    Claim(
+        "P-2.2.2-step-mean-square",
+        SECTION,
+        "with raw keys N(0, I_d) E‖S - S*‖² falls exactly if β < 2/(d+2)",
+        ("measured/predicted within 10 %",),
+        check=_mean_square,
+        command=CONTEXT,
+    ),
+    Claim(
+        "P-2.2.2-step-almost-sure",
+        SECTION,
+        "between that limit and a larger one DeltaNet converges almost surely while its mean square error explodes",
+        ("keys N(0, I_d), no residual",),
+        check=_almost_sure,
+        command=CONTEXT,
+    ),
+    Claim(
+        "P-2.2.2-low-rank-floor",
+        SECTION,
+        "with a low-rank W_k a fixed β never settles but hovers at a distance that vanishes like √β",
+        ("white Gaussian keys", "measured/predicted within 10 %"),
+        check=_floor,
+        command=CONTEXT,
+    ),
+    Claim(
+        "P-2.2.2-softmax-step",
+        SECTION,
+        "the step of softmax attention is O(1/t)",
+        ("exponent within 0.15 of -1",),
+        check=_softmax_step,
+    ),
+    Claim(
+        "P-2.2.2-softmax-normaliser",
+        SECTION,
+        "the normaliser is t√e up to a relative standard deviation of √((e-1)/t)",
+        ("keys N(0, I_d), ‖q‖² = d, τ = √d",),
+        check=_normaliser,
+    ),
+    Claim(
+        "P-2.2.2-updates-cease",
+        SECTION,
+        "as its step vanishes, softmax attention stops adapting to a changed context",
+        check=_cease,
+    ),
+    Claim(
+        "P-2.2.2-recovery-time",
+        SECTION,
+        "softmax attention adapts to a change at t₀, in a time proportional to t₀",
+        ("keys N(0, I_d), τ = √d", "half-way point within 10 %"),
+        check=_recovery,
+        repairs="P-2.2.2-updates-cease",
+    ),
+    Claim(
+        "P-2.2.2-recovery-remedy",
+        SECTION,
+        "decay, or the delta rule, makes the recovery time independent of t₀",
+        ("exponent within 0.15 of 0",),
+        check=_remedy,
+    ),
+    Claim(
+        "P-2.2.2-linear-norm",
+        SECTION,
+        "the state of unnormalised linear attention grows without bound",
+        ("measured/predicted within 10 %",),
+        check=_linear_norm,
+    ),
+    Claim(
+        "P-2.2.2-in-context-learns",
+        SECTION,
+        "every memory of the list learns a linear task in context",
+        ("keys of norm √d", "its loss is below that of no answer"),
+        check=_learns,
+        command=CONTEXT,
+    ),
+    Claim(
+        "P-2.2.2-in-context-adapts",
+        SECTION,
+        "after a change of task, memories whose step does not vanish adapt faster than softmax and least squares",
+        check=_adapts,
+        command=CONTEXT,
+    ),
+)

@@ -1,0 +1,151 @@
+"""Places where the sources disagree with themselves, and statements that no computation decides.
+
+The printed figures are in published.json, with where they are printed; the checks compute from those.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from verify.evidence import Claim, Evidence, Ruling, Verdict
+
+
+def published(name: str) -> dict[str, Any]:
+    """One entry of published.json, its numbers as exact decimals."""
+    import json
+    from importlib.resources import files
+
+    text = files("verify.claims").joinpath("published.json").read_text(encoding="utf-8")
+    entry: dict[str, Any] = json.loads(text, parse_float=Decimal)["entries"][name]
+    return entry
+
+
+def _ruling(holds: bool, detail: str, **numbers: Any) -> Ruling:
+    return Ruling(Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.LITERATURE, detail, numbers)
+
+
+def _rounds_to(value: Decimal, stated: Decimal) -> bool:
+    """Whether `value` is `stated` after rounding to the digits that `stated` shows."""
+    return value.quantize(stated) == stated
+
+
+def _rounding() -> Ruling:
+    entry = published("rounding decimals")
+    product = Decimal("0.1")  # a product that Assumption 1 (|k_i·k_j| < 1/8) admits
+    kept = {where: round(product, entry[where]) for where in ("caption", "code")}
+    detail = (
+        f"f must send products below 1/8 to 0: round({product}) is {kept['caption']} to {entry['caption']} decimals "
+        f"(caption) and {kept['code']:.0f} to {entry['code']} (code), so only the code's rounding satisfies Assumption 2"
+    )
+    return _ruling(kept["caption"] == 0, detail)
+
+
+def _rounding_code() -> Ruling:
+    entry = published("rounding decimals")
+    products = [Decimal(x) / 100 for x in (-12, 12, 88, 112, 188, 212)]
+    rounded = [int(round(x, entry["code"])) for x in products]
+    shown = ", ".join(map(str, products))
+    return _ruling(rounded == [0, 0, 1, 1, 2, 2], f"products {shown} round to {rounded}: flat around 0, 1 and 2")
+
+
+def _threshold() -> Ruling:
+    first, second = published("curriculum threshold")["values"]
+    ratio = (1 - first) / (1 - second)
+    detail = f"printed as {first} and as {second}: the error rates differ by a factor of {ratio:.0f}"
+    return _ruling(first == second, detail, ratio=float(ratio))
+
+
+def _code_lead() -> Ruling:
+    entry = published("code loss lead")
+    low, high = entry["table"]
+    holds = any(_rounds_to(x, entry["text"]) for x in (low, high))
+    detail = f"the table's leads are {low} to {high}; none rounds to {entry['text']}, which is {entry['text'] / high:.2f} of the largest"
+    return _ruling(holds, detail, largest=float(high))
+
+
+def _general_lead() -> Ruling:
+    entry = published("general loss lead")
+    stated, table = entry["text"], entry["table"]
+    detail = (
+        f"at {entry['tokens']} the table has {table}: as DeltaFormer minus Transformer a lead of {-table}, which rounds to "
+        f"{(-table).quantize(stated)} and not {stated}; as a lead it has the other sign"
+    )
+    return _ruling(_rounds_to(-table, stated) or _rounds_to(table, stated), detail, table=float(table))
+
+
+def _speed() -> Ruling:
+    entry = published("speed")
+    times, stated = entry["milliseconds"], entry["factors"]
+    ratios = {form: times[form] / times["chunk-wise"] for form in stated}
+    holds = all(round(ratios[form]) == factor for form, factor in stated.items())
+    shown = ", ".join(f"{form} {ratio:.2f} (printed {stated[form]})" for form, ratio in ratios.items())
+    return _ruling(holds, f"ratios of the printed times: {shown}", **{f: float(x) for f, x in ratios.items()})
+
+
+def _beyond_tc0() -> Ruling:
+    detail = (
+        "conditional on TC⁰ ≠ NC¹, which is open: the word problem of S₅ is NC¹-complete (Barrington 1989) and swaps "
+        "generate S₅; if TC⁰ = NC¹ nothing is surpassed"
+    )
+    return Ruling(Verdict.CONDITIONAL, Evidence.LITERATURE, detail)
+
+
+def _within_nc2() -> Ruling:
+    from theorem.recurrence import product_inverse, strictly_lower, substitution_inverse
+
+    length = 32
+    lower = strictly_lower(length, seed=0)
+    factors = (length - 1).bit_length()
+    exact = product_inverse(lower, factors) == substitution_inverse(lower)
+    detail = (
+        "conditional on similarities given to polynomially many bits: (I + A)⁻¹ is then a product of ⌈log₂T⌉ factors "
+        f"({factors} at T = {length}, {'exact' if exact else 'NOT exact'}), each a matrix product of depth O(log T), so of depth O(log² T)"
+    )
+    return Ruling(Verdict.CONDITIONAL if exact else Verdict.REFUTED, Evidence.LITERATURE, detail)
+
+
+CLAIMS = (
+    Claim("P-slip-rounding", "P §3, figure caption", "the similarity “round” rounds to two decimals", check=_rounding),
+    Claim(
+        "P-slip-rounding-code",
+        "P §3, released code",
+        "the similarity “round” rounds to integers",
+        check=_rounding_code,
+        repairs="P-slip-rounding",
+    ),
+    Claim(
+        "P-slip-curriculum",
+        "P Fig. 6",
+        "the accuracy at which the curriculum doubles T is stated once",
+        check=_threshold,
+    ),
+    Claim("D-slip-code-loss", "D, language modelling", "DeltaFormer leads the code loss by 0.05", check=_code_lead),
+    Claim(
+        "D-slip-general-loss",
+        "D, language modelling",
+        "DeltaFormer leads the general loss by 0.003",
+        check=_general_lead,
+    ),
+    Claim(
+        "D-table6-factors",
+        "D Table 6",
+        "the chunk-wise form is 22 times as fast as the recurrent and 8 times as fast as the parallel one",
+        ("the printed times; no timing is repeated here",),
+        check=_speed,
+    ),
+    Claim(
+        "P-E-beyond-tc0",
+        "P App. E; D §5",
+        "DeltaFormer computes what no Transformer of constant depth can: it surpasses TC⁰",
+        ("TC⁰ ≠ NC¹",),
+        check=_beyond_tc0,
+    ),
+    Claim(
+        "D-5-nc2",
+        "D §5",
+        "what one DeltaFormer layer computes is in NC²",
+        ("polynomially many bits",),
+        check=_within_nc2,
+    ),
+)
