@@ -276,7 +276,7 @@ def _normaliser() -> Ruling:
     exact = abs(float(at_one[0]) - math.sqrt(math.e)) < 1e-12 and abs(float(at_one[1]) - (math.e - 1)) < 1e-12
     found = _ratio(normaliser_deviation(16, 64, 40_000, 0), math.e - 1, "measured/predicted")
     detail = (
-        f"E e^{{q·k/τ}} = {constant} and the relative variance of one term {variance} with s = ‖q‖²/τ², by integration; "
+        f"E e^{{q·k/τ}} = {constant}, the relative variance of one term {variance} with s = ‖q‖²/τ², by integration; "
         f"s = 1 gives √e and e - 1; simulated t = 64 variance times t over e - 1: {_show(found)}"
     )
     return Ruling(judge(found, WITHIN) if exact else Verdict.REFUTED, Evidence.PROOF, detail, {"measured": found.value})
@@ -350,7 +350,7 @@ def _linear_norm() -> Ruling:
         ]
     low, high = min(e.low for e in found), max(e.high for e in found)
     detail = (
-        f"E‖S_t‖²/d² = t + (t(t-1) + 2t)/d for v = k and t for independent values, keys N(0, I_d), d = {d}: ‖S_t‖ grows "
+        f"E‖S_t‖²/d² = t + (t(t-1) + 2t)/d for v = k, t for independent values, keys N(0, I_d), d = {d}: ‖S_t‖ grows "
         f"like t and √t; measured/predicted at t = {lengths} all in [{low:.3f}, {high:.3f}]"
     )
     return _statistical(_worst(found), detail)

@@ -36,7 +36,7 @@ def _rounding() -> Ruling:
     kept = {where: round(product, entry[where]) for where in ("caption", "code")}
     detail = (
         f"f must send products below 1/8 to 0: round({product}) is {kept['caption']} to {entry['caption']} decimals "
-        f"(caption) and {kept['code']:.0f} to {entry['code']} (code), so only the code's rounding satisfies Assumption 2"
+        f"(caption), {kept['code']:.0f} to {entry['code']} (code): only the code's rounding satisfies Assumption 2"
     )
     return _ruling(kept["caption"] == 0, detail)
 
@@ -60,7 +60,8 @@ def _code_lead() -> Ruling:
     entry = published("code loss lead")
     low, high = entry["table"]
     holds = any(_rounds_to(x, entry["text"]) for x in (low, high))
-    detail = f"the table's leads are {low} to {high}; none rounds to {entry['text']}, which is {entry['text'] / high:.2f} of the largest"
+    times = entry["text"] / high
+    detail = f"the table's leads are {low} to {high}: none rounds to {entry['text']}, {times:.2f} times the largest"
     return _ruling(holds, detail, largest=float(high))
 
 
@@ -68,8 +69,8 @@ def _general_lead() -> Ruling:
     entry = published("general loss lead")
     stated, table = entry["text"], entry["table"]
     detail = (
-        f"at {entry['tokens']} the table has {table}: as DeltaFormer minus Transformer a lead of {-table}, which rounds to "
-        f"{(-table).quantize(stated)} and not {stated}; as a lead it has the other sign"
+        f"at {entry['tokens']} the table has {table}: as DeltaFormer minus Transformer a lead of {-table}, rounding "
+        f"to {(-table).quantize(stated)} and not {stated}; as a lead it has the other sign"
     )
     return _ruling(_rounds_to(-table, stated) or _rounds_to(table, stated), detail, table=float(table))
 
@@ -100,16 +101,18 @@ def _within_nc2() -> Ruling:
     exact = product_inverse(lower, factors) == substitution_inverse(lower)
     detail = (
         "conditional on similarities given to polynomially many bits: (I + A)⁻¹ is then a product of ⌈log₂T⌉ factors "
-        f"({factors} at T = {length}, {'exact' if exact else 'NOT exact'}), each a matrix product of depth O(log T), so of depth O(log² T)"
+        f"({factors} at T = {length}, {'exact' if exact else 'NOT exact'}), each a matrix product of depth O(log T)"
     )
     return Ruling(Verdict.CONDITIONAL if exact else Verdict.REFUTED, Evidence.LITERATURE, detail)
 
 
 CLAIMS = (
-    Claim("P-slip-rounding", "P §3, figure caption", "the similarity “round” rounds to two decimals", check=_rounding),
+    Claim(
+        "P-slip-rounding", "P, caption on round κ₁", "the similarity “round” rounds to two decimals", check=_rounding
+    ),
     Claim(
         "P-slip-rounding-code",
-        "P §3, released code",
+        "P, released code",
         "the similarity “round” rounds to integers",
         check=_rounding_code,
         repairs="P-slip-rounding",
