@@ -36,6 +36,21 @@ def optimum(w_k: Array, w_v: Array, sigma: Array) -> Array:
     return np.asarray(np.linalg.solve(covariance, w_k @ sigma @ w_v.T).T)
 
 
+def projections(d: int, tokens: int, d_v: int, condition: float, seed: int) -> tuple[Array, Array]:
+    """W_k [d, D] with singular values spread evenly around 1 up to that condition number, and W_v [d_v, D], random.
+
+    Raises ValueError unless 1 ≤ d ≤ D and condition ≥ 1.
+    """
+    if not (1 <= d <= tokens and condition >= 1):
+        raise ValueError(f"expected 1 ≤ d ≤ D and a condition number of at least 1, got {d}, {tokens}, {condition}")
+    rng = np.random.default_rng(seed)
+    left = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    right = np.linalg.qr(rng.standard_normal((tokens, tokens)))[0][:d]
+    least = 2 / (1 + condition)
+    w_v = rng.standard_normal((d_v, tokens)) / np.sqrt(tokens)
+    return np.asarray(left * np.linspace(least, condition * least, d) @ right), w_v
+
+
 def residual(w_k: Array, w_v: Array, sigma: Array) -> Array:
     """The covariance [d_v, d_v] of v - S* k, what no linear memory of these keys can recall."""
     gap = w_v - optimum(w_k, w_v, sigma) @ w_k
@@ -113,6 +128,13 @@ def normalised_floor(d: int, beta: float, residual_trace: float) -> float:
     if not 0 < beta < 2:
         raise ValueError(f"expected a step size in (0, 2), got {beta}")
     return beta * residual_trace * d / ((2 - beta) * (d - 2)) if d > 2 else math.inf
+
+
+def key_alone_distance(d: int) -> float:
+    """‖S - S*‖/‖S*‖ where keys N(0, I_d) alone are divided by their norm, as β → 0: the limit is E‖k‖ S*."""
+    if d < 1:
+        raise ValueError(f"expected d of at least 1, got {d}")
+    return math.sqrt(2) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2)) - 1
 
 
 def growth_exponent(d: int, beta: float) -> float:

@@ -48,8 +48,10 @@ def distances(
     keys, values = tokens @ w_k.T, tokens @ w_v.T
     if step == "key":
         keys = keys / np.linalg.norm(keys, axis=2, keepdims=True)
-    states = delta_memory(keys, values, beta, checkpoints, normalised=step == "normalised")
-    return np.asarray(np.sqrt(squared_distance(states, target)) / np.linalg.norm(target))
+    with np.errstate(over="ignore", invalid="ignore"):  # a diverging run ends at infinity, and is reported so
+        states = delta_memory(keys, values, beta, checkpoints, normalised=step == "normalised")
+        found = np.sqrt(squared_distance(states, target)) / np.linalg.norm(target)
+    return np.where(np.isnan(found), np.inf, found)
 
 
 def least_squares(w_k: Array, w_v: Array, root: Array, length: int, seed: int) -> Array:

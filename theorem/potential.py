@@ -35,7 +35,7 @@ def decide(update: Any, state: Any) -> Decision:
     jacobian = sympy.Matrix(update).reshape(len(entries), 1).jacobian(entries)
     # no constant factor is divided out: a symmetric polynomial matrix gives an exact zero after expansion
     obstruction = ((jacobian - jacobian.T) / 2).applyfunc(_normal)
-    if not obstruction.is_zero_matrix:
+    if any(entry != 0 for entry in obstruction):
         return Decision(False, jacobian, obstruction, None)
     return Decision(True, jacobian, obstruction, _potential(state - update, entries))
 

@@ -5,6 +5,8 @@ A file here imports nothing heavy at its top: checks import what they need when 
 
 import importlib
 import pkgutil
+import re
+from collections.abc import Iterable
 
 from verify.evidence import Claim
 
@@ -24,3 +26,20 @@ def ledger() -> dict[str, Claim]:
         if claim.repairs and claim.repairs not in claims:
             raise ValueError(f"claim {claim.id} repairs {claim.repairs}, which is not in the ledger")
     return claims
+
+
+def section_of(claim: Claim) -> str:
+    """The section of the paper that a claim's source names: `P §2.1.1 eq. 13` is in `P §2.1`."""
+    match = re.match(r"([PD] (?:§\d+(?:\.\d+)?|App\. [A-Z]|Table \d+|Fig\.? ?\d+))", claim.source)
+    return match.group(1) if match else claim.source.split(",")[0]
+
+
+def by_section(claims: Iterable[Claim]) -> list[Claim]:
+    """The claims in the order of the papers: P before D, sections before appendices, tables and figures."""
+
+    def key(claim: Claim) -> tuple[int, int, str]:
+        section = section_of(claim)
+        paper = "PD".find(section[0]) if section[:2] in ("P ", "D ") or section in ("P", "D") else 2
+        return paper, "§" not in section, section
+
+    return sorted(claims, key=key)

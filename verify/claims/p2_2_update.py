@@ -42,7 +42,7 @@ def rule_claim(rule: Rule) -> Claim:
         step = "a preconditioned gradient step of the objective listed"
     return Claim(
         f"P-2.2-rule-{rule.name.replace('_', '-')}",
-        rule.source,
+        rule.source if rule.source.startswith("P ") else f"P §2.2, applied to {rule.source}",
         f"{rule.title}: S ← {rule.update} is {step}",
         check=check,
         command=f"python -m verify update --rule {rule.name}",
@@ -138,7 +138,7 @@ def _titans_pair() -> Ruling:
     pair = ((1 - alpha) * identity - write).row_join(eta * identity).col_join((-write).row_join(eta * identity))
     skew = parts(pair)[1]
     point = {alpha: sympy.Rational(1, 10), theta: sympy.Rational(1, 2), eta: sympy.Rational(1, 2), k[0]: 1, k[1]: 0}
-    none = not skew.is_zero_matrix and not has_real_eigenbasis(pair.subs(point))
+    none = skew[0, 2] != 0 and not has_real_eigenbasis(pair.subs(point))
     detail = (
         f"the Jacobian of (S, Z) has the antisymmetric entry {skew[0, 2]}, and at α = 1/10, θ = η = 1/2, k = (1, 0) "
         "complex eigenvalues, so no inner product mends it"
@@ -211,13 +211,13 @@ CLAIMS = (
     ),
     Claim(
         "P-2.2-deltaproduct-steps",
-        "Siems et al. 2025, arXiv:2502.10297",
+        "P §2.2, applied to Siems et al. 2025, arXiv:2502.10297",
         "DeltaProduct is n_h gradient steps, each of its own DeltaNet objective",
         check=_delta_product_steps,
     ),
     Claim(
         "P-2.2-deltaproduct-rotation",
-        "P §2.2; Siems et al. 2025, arXiv:2502.10297",
+        "P §2.2, applied to Siems et al. 2025, arXiv:2502.10297",
         "at step size 2 DeltaProduct's transition can be a rotation, a gradient step in no inner product",
         check=_delta_product_rotation,
     ),
@@ -229,13 +229,13 @@ CLAIMS = (
     ),
     Claim(
         "P-2.2-longhorn-implicit",
-        "Liu et al. 2024, arXiv:2407.14207",
+        "P §2.2, applied to Liu et al. 2024, arXiv:2407.14207",
         "Longhorn is the implicit gradient step S_t = S_{t-1} - ∂L/∂S(S_t) of L = (β/2)‖S k - v‖²",
         check=_longhorn_implicit,
     ),
     Claim(
         "P-2.2-mesa-least-squares",
-        "von Oswald et al. 2025, arXiv:2506.05233",
+        "P §2.2, applied to von Oswald et al. 2025, arXiv:2506.05233",
         "the recursion of MesaNet gives the regularised least-squares memory of all pairs at every step",
         check=_least_squares,
     ),

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 from verify.evidence import Claim, Finding, Table
@@ -21,7 +23,7 @@ class Options:
 
 
 def run(options: Options, session: Session) -> Finding:
-    from verify.claims import ledger
+    from verify.claims import by_section, ledger, section_of
 
     claims = ledger()
     for prefix in options.only:
@@ -29,10 +31,13 @@ def run(options: Options, session: Session) -> Finding:
             raise BadInput(f"--only {prefix}: expected the beginning of a claim's id; see verify claims --list")
     if options.markdown:
         check_writable("--markdown", options.markdown)
-    chosen = [c for name, c in claims.items() if not options.only or name.startswith(options.only)]
+    chosen = by_section(c for name, c in claims.items() if not options.only or name.startswith(options.only))
     if options.list:
-        rows = [(c.id, c.source, c.statement) for c in chosen]
-        return Finding("claims", asdict(options), tables=[Table("Claims", ("id", "source", "statement"), rows)])
+        tables = [
+            Table(section, ("id", "source", "statement"), [(c.id, c.source, c.statement) for c in group])
+            for section, group in groupby(chosen, key=section_of)
+        ]
+        return Finding("claims", asdict(options), tables=tables, summary=f"{len(chosen)} claims")
     decided: list[Claim] = []
     start = time.monotonic()
     for number, claim in enumerate(chosen, 1):
@@ -49,7 +54,10 @@ def run(options: Options, session: Session) -> Finding:
         "claims",
         asdict(options),
         claims=decided,
-        tables=[Table("Claims", ("id", "source", "verdict", "evidence", "why"), [_row(c) for c in decided])],
+        tables=[
+            Table(section, ("id", "source", "verdict", "evidence", "why"), [_row(c) for c in group])
+            for section, group in groupby(decided, key=section_of)
+        ],
         summary="; ".join(f"{n} {v}" for v, n in counts.items()),
         files=files,
     )
@@ -64,18 +72,26 @@ def _row(claim: Claim) -> tuple[str, ...]:
     return (claim.id, claim.source, str(claim.ruling.verdict), str(claim.ruling.evidence), claim.ruling.detail)
 
 
-def markdown(decided: list[Claim]) -> str:
-    """The ledger as one Markdown table, the same text for the same rulings."""
-    lines = [
-        "# Claims",
-        "",
-        "Written by `python -m verify claims --markdown CLAIMS.md`; do not edit by hand.",
-        "",
-        "| id | source | statement | verdict | evidence | why | command |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for claim in decided:
-        row = claim.to_json()
-        cells = (row[k] for k in ("id", "source", "statement", "verdict", "evidence", "detail", "command"))
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+COLUMNS = ("id", "source", "statement", "verdict", "evidence", "why", "command")
+
+
+def markdown(decided: Sequence[Claim]) -> str:
+    """The ledger as Markdown, a table a section of the papers; the same text for the same rulings."""
+    from verify.claims import by_section, section_of
+
+    lines = ["# Claims", "", "Written by `python -m verify claims --markdown CLAIMS.md`; do not edit by hand."]
+    for section, group in groupby(by_section(decided), key=section_of):
+        lines += ["", f"## {section}", "", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+        lines += ["| " + " | ".join(cells(claim)) + " |" for claim in group]
     return "\n".join(lines) + "\n"
+
+
+def cells(claim: Claim) -> list[str]:
+    """One row of the Markdown table: its cells, with nothing in them that would end a cell."""
+    row = claim.to_json()
+    row["why"] = row["detail"]
+    if claim.assumptions:
+        row["statement"] += f" (assuming {'; '.join(claim.assumptions)})"
+    if claim.repairs:
+        row["statement"] += f" (repairs {claim.repairs})"
+    return [str(row[name]).replace("|", "\\|").replace("\n", " ") for name in COLUMNS]

@@ -6,7 +6,6 @@ import base64
 import csv
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -16,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib import rc_context
 
+from verify.claims import by_section, section_of
 from verify.evidence import Claim, Verdict
 from verify.report.build import Plate, Report
 from verify.report.exhibits import SECTIONS, Draw
@@ -49,7 +49,7 @@ def render(report: Report, origin: Mapping[str, Any]) -> str:
         for name in SECTIONS
         if (plates := [_plate(p) for p in report.plates if p.exhibit.section == name])
     ]
-    claims = [claim.to_json() | {"section": section_of(claim)} for claim in report.claims]
+    claims = [claim.to_json() | {"section": section_of(claim)} for claim in by_section(report.claims)]
     return environment.get_template("page.html.j2").render(
         mode=report.mode,
         sections=sections,
@@ -67,12 +67,6 @@ def counts(claims: Sequence[Claim]) -> dict[str, int]:
     """How many claims have each verdict, in the order of `Verdict`."""
     found = Counter(str(c.ruling.verdict) for c in claims if c.ruling)
     return {str(v): found[str(v)] for v in Verdict}
-
-
-def section_of(claim: Claim) -> str:
-    """The section of the paper that a claim's source names: `P §2.1.1 eq. 13` is in `P §2.1`."""
-    match = re.match(r"([PD] (?:§\d+(?:\.\d+)?|App\. [A-Z]|Table \d+|Fig\.? ?\d+))", claim.source)
-    return match.group(1) if match else claim.source.split(",")[0]
 
 
 def markdown(report: Report) -> str:

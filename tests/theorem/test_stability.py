@@ -1,0 +1,69 @@
+"""Error growth through the recurrence: worst cases exactly, identities against brute force."""
+
+import numpy as np
+import pytest
+
+from theorem import stability
+
+
+@pytest.mark.parametrize("name", list(stability.SIMILARITIES))
+@pytest.mark.parametrize("length", [1, 2, 9])
+def test_write_similarities_are_strictly_lower_and_softmax_rows_sum_to_one(name, length):
+    k = stability.keys(length, 8, 0.2, np.random.default_rng(0))
+    strict = stability.SIMILARITIES[name](k @ k.T, 8, True)
+    assert np.all(np.triu(strict) == 0)
+    full = stability.SIMILARITIES[name](k @ k.T, 8, False)
+    if name == "softmax":
+        assert np.allclose(full.sum(axis=1), 1)
+        assert np.allclose(strict.sum(axis=1), [0.0] + [1.0] * (length - 1))
+    else:
+        assert np.allclose(np.diag(full), 1)  # κ(k, k) = 1
+
+
+@pytest.mark.parametrize("coherence", [0.0, 0.3, 0.9])
+def test_keys_have_norm_and_coherence(coherence):
+    k = stability.keys(400, 64, coherence, np.random.default_rng(1))
+    gram = k @ k.T / 64
+    assert np.allclose(np.diag(gram), 1)
+    off = gram[np.triu_indices(400, 1)]
+    assert off.mean() == pytest.approx(coherence, abs=0.01)
+
+
+def test_keys_refuse_a_coherence_outside_its_range():
+    for wrong in (-0.1, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="coherence"):
+            stability.keys(4, 4, wrong, np.random.default_rng(0))
+
+
+def test_the_bound_is_attained_by_the_shift_and_by_no_random_row():
+    assert [abs(u) for u in stability.shift_solution(50)] == list(range(1, 51))
+    rng = np.random.default_rng(0)
+    for length in (3, 20):
+        rows = np.tril(rng.random((length, length)), -1)
+        rows[1:] /= rows[1:].sum(axis=1, keepdims=True)
+        inverse = stability.lower_inverse(rows)
+        assert np.abs(inverse).sum(axis=1).max() < length
+
+
+def test_softmax_approaches_the_bound_from_below():
+    reached = [stability.softmax_worst(16, gap) for gap in (1.0, 5.0, 15.0)]
+    assert reached == sorted(reached)
+    assert reached[-1] < 16
+    assert reached[-1] > 15.99
+
+
+def test_constant_matrix_against_its_inverse_in_floats():
+    for constant, length in ((3, 12), (1, 9), (-2, 7)):
+        inverse = stability.lower_inverse(constant * np.tril(np.ones((length, length)), -1))
+        assert stability.constant_inverse_norm(constant, length) == pytest.approx(np.abs(inverse).sum(axis=1).max())
+
+
+def test_errors_grow_no_further_than_the_inverse_allows():
+    rng = np.random.default_rng(0)
+    k = stability.keys(96, 32, 0.3, rng)
+    for name in stability.SIMILARITIES:
+        found = stability.growth(name, 32, k, rng.standard_normal((96, 8)), rng)
+        lower = stability.SIMILARITIES[name](k @ k.T, 32, True)
+        # ‖δU‖ ≤ ‖(I+A+δA)⁻¹‖ ‖δA‖ ‖U‖ with ‖δA‖ at most the rounding times ‖A‖ in the Frobenius norm
+        limit = 1.1 * found.inverse_norm * np.linalg.norm(lower)
+        assert found.u_from_write <= limit + 1e-9

@@ -1,0 +1,97 @@
+"""`verify update` and `verify context` as a user meets them."""
+
+import json
+
+import pytest
+
+from verify import cli
+
+
+def run(capsys, *argv):
+    status = cli.main(list(argv))
+    streams = capsys.readouterr()
+    return status, streams.out, streams.err
+
+
+def test_one_rule_is_explained_and_its_point_is_complete(capsys):
+    status, out, _ = run(capsys, "update", "--rule", "deltanet", "--json", "-")
+    found = json.loads(out)
+    assert status == 0
+    (point,) = found["points"]
+    assert point["rule"] == "deltanet"
+    assert point["gradient_identity"] is True
+    assert point["bounded_below"] is True
+    assert point["spectrum"] == [["1", "d_v*(d - 1)"], ["1 - beta*norm2(k)", "d_v"]]
+    (claim,) = found["claims"]
+    assert (claim["id"], claim["verdict"], claim["evidence"]) == ("P-2.2-rule-deltanet", "confirmed", "proof")
+    status, out, _ = run(capsys, "update", "--rule", "rwkv7")
+    assert "obstruction" in out
+    assert "diag(a)" in out
+
+
+def test_a_users_rule_with_a_potential_prints_it(capsys):
+    status, out, _ = run(capsys, "update", "--B", "I - beta*k*k.T", "--C", "beta*v*k.T")
+    assert status == 0
+    assert "norm2(S)/2 - tr(" in out
+    assert "exists" in out
+
+
+def test_a_users_rule_without_one_prints_the_obstruction_and_fails_strict(capsys):
+    status, out, _ = run(capsys, "update", "--B", "I - beta*k*k2.T", "--strict")
+    assert status == 1
+    assert "(J - Jᵀ)/2" in out
+    status, out, _ = run(capsys, "update", "--B", "I - beta*k*k2.T", "--json", "-")
+    (point,) = json.loads(out)["points"]
+    assert point["potential_exists"] is False
+    assert point["obstruction"][0][1] != "0"
+
+
+@pytest.mark.parametrize(
+    ("argv", "names"),
+    [
+        (("update", "--rule", "nonsense"), "--rule nonsense"),
+        (("update", "--rule", "deltanet", "--A", "I"), "either --rule or --A"),
+        (("update", "--A", "__import__('os')"), "A = __import__('os')"),
+        (("update", "--B", "k"), "B = k"),
+        (("update", "--C", "1e400*S"), "C = 1e400*S"),
+        (("update", "--A", " "), "--A"),
+        (("context", "--d", "0"), "--d"),
+        (("context", "--tokens", "4", "--d", "8"), "--tokens 4"),
+        (("context", "--beta", "nan"), "--beta"),
+        (("context", "--beta", "-1"), "--beta"),
+        (("context", "--t", "0"), "--t"),
+        (("context", "--runs", "11"), "--runs"),
+        (("context", "--runs", "10000", "--t", "100000"), "--runs 10000"),
+        (("context", "--step", "other"), "--step"),
+        (("context", "--condition", "0.5"), "--condition"),
+        (("context", "--seed", "-1"), "--seed"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(capsys, argv, names):
+    status, out, err = run(capsys, *argv)
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert names in err
+
+
+def test_context_reports_every_step_and_memory(capsys):
+    argv = ("context", "--d", "4", "--tokens", "6", "--runs", "12", "--t", "8", "40", "--change", "32", "--json", "-")
+    status, out, err = run(capsys, *argv)
+    assert (status, err) == (0, "")
+    points = json.loads(out)["points"]
+    steps = [p for p in points if "step" in p]
+    assert {(p["step"], p["beta"], p["t"]) for p in steps} == {
+        (s, b, t) for s in ("raw", "normalised", "key") for b in (1.0, 0.05) for t in (8, 40)
+    }
+    raw = next(p for p in steps if p["step"] == "raw" and p["beta"] == 1.0)
+    assert raw["limit_rms"] == "inf"  # above 2/(d+2)
+    assert next(p for p in steps if p["step"] == "raw" and p["beta"] == 0.05)["limit_rms"] > 0
+    assert all(p["distance"]["low"] <= p["distance"]["value"] <= p["distance"]["high"] for p in steps if p["t"] == 8)
+    assert len([p for p in points if "memory" in p]) == 9
+
+
+def test_context_says_where_a_square_projection_leads(capsys):
+    status, out, _ = run(capsys, "context", "--d", "3", "--runs", "12", "--t", "8", "--change", "16", "--step", "raw")
+    assert status == 0
+    assert "whatever the context" in out
