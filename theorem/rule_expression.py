@@ -4,8 +4,8 @@ The language has the names it is told of (each with a shape in the dimensions v,
 and the functions in FUNCTIONS. Shapes are checked while reading, in the symbols v and d, so that a wrong product is
 reported as such and does not depend on the sizes tried. A product of a row and a column is a scalar.
 
-The same expression is evaluated in two algebras: `SYMBOLIC` (sympy matrices with generic entries) for proofs and
-`NUMERIC` (numpy arrays) for large random instances.
+The same expression is evaluated in several algebras: `SYMBOLIC` (sympy matrices with generic entries) for proofs at one
+size, `theorem.words` for proofs at every size, and `NUMERIC` (numpy arrays) for large random instances.
 """
 
 from __future__ import annotations
@@ -36,6 +36,20 @@ class Node:
     shape: Shape
     args: tuple[Node, ...] = ()
     value: str = ""
+
+    def degree(self) -> int:
+        """Its degree as a polynomial in S; no divisor, root or inverse contains S."""
+        degrees = [a.degree() for a in self.args]
+        match self.op:
+            case "name":
+                return int(self.value == "S")
+            case "+" | "-":
+                return max(degrees)
+            case "**":
+                return degrees[0] * int(self.args[1].value)
+            case "norm2":
+                return 2 * degrees[0]
+        return sum(degrees)
 
     def names(self) -> frozenset[str]:
         """The names that occur in it."""
@@ -168,8 +182,8 @@ class _Symbolic:
     def hadamard(self, x: Any, y: Any) -> Any:
         return x.multiply_elementwise(y)
 
-    def total(self, x: Any) -> Any:
-        return sum(x, self.number("0"))
+    def inner(self, x: Any, y: Any) -> Any:
+        return sum(self.hadamard(x, y), self.number("0"))
 
 
 class _Numeric:
@@ -197,16 +211,15 @@ class _Numeric:
     def hadamard(self, x: Any, y: Any) -> Any:
         return x * y
 
-    def total(self, x: Any) -> Any:
-        return float(x.sum())
+    def inner(self, x: Any, y: Any) -> Any:
+        return float((x * y).sum())
 
 
-Algebra = _Symbolic | _Numeric
 SYMBOLIC = _Symbolic()
 NUMERIC = _Numeric()
 
 
-def evaluate(node: Node, values: Mapping[str, Any], algebra: Algebra) -> Any:
+def evaluate(node: Node, values: Mapping[str, Any], algebra: Any) -> Any:
     """The value of `node`: scalars are numbers of the algebra, everything else its two-dimensional matrices."""
     if node.op == "name":
         return values[node.value]
@@ -235,7 +248,7 @@ def evaluate(node: Node, values: Mapping[str, Any], algebra: Algebra) -> Any:
             return x.trace()
         case "norm2" | "dot":
             y = rest[0] if rest else x
-            return x * y if node.args[0].shape == SCALAR else algebra.total(algebra.hadamard(x, y))
+            return x * y if node.args[0].shape == SCALAR else algebra.inner(x, y)
         case "diag" | "inv" | "sqrt" | "hadamard":
             return getattr(algebra, node.op)(x, *rest)
     raise AssertionError(f"operation {node.op} is read but not evaluated")

@@ -17,6 +17,7 @@ from theorem.updates import (
     equivalence_is_proved,
     gradient_identity,
     gradient_residual,
+    holds_for_every_size,
     spectrum_is_proved,
 )
 
@@ -28,13 +29,15 @@ class Proofs:
     """What holds for one rule; None where the rule makes no such statement.
 
     `plain`: it is a gradient step in the Frobenius inner product. `terms`: the least number of terms A S B it needs.
-    `identity`: S - U(S) = (∂L/∂S) P at all SIZES; `residual`: the same at LARGE in float64, relative.
+    `identity`: S - U(S) = (∂L/∂S) P at all SIZES; `every_size`: for every d_v and d, by words (None where they do not
+    settle it); `residual`: at LARGE in float64, relative.
     """
 
     plain: bool
     terms: int
     obstruction: Any
     identity: bool | None
+    every_size: bool | None
     residual: float | None
     bounded: Boundedness | None
     spectrum: bool | None
@@ -56,6 +59,7 @@ def prove(rule: Rule) -> Proofs:
         terms=kronecker_rank(_instance(decision.jacobian, rule), 2, 2),
         obstruction=decision.obstruction,
         identity=all(gradient_identity(rule, *size) for size in SIZES) if rule.objective else None,
+        every_size=holds_for_every_size(rule) if rule.objective else None,
         residual=gradient_residual(rule, seed=0) if rule.objective else None,
         bounded=boundedness(rule) if rule.objective else None,
         spectrum=spectrum_is_proved(rule) if rule.spectrum else None,
@@ -92,9 +96,10 @@ def _identity_words(rule: Rule, proofs: Proofs) -> str:
     assert proofs.residual is not None
     how = "" if rule.preconditioner == "Id" else f" preconditioned by {rule.preconditioner}"
     sizes = f"{len(SIZES)} sizes up to {SIZES[-2][0]}×{SIZES[-2][1]} and {SIZES[-1][0]}×{SIZES[-1][1]}"
+    every = ", for every size by noncommutative algebra" if proofs.every_size else ""
     symbolic = "identity" if proofs.identity else "NOT an identity"
     numeric = "within" if proofs.residual < RESIDUAL else "NOT within"
     return (
-        f"a gradient step{how} of L = {rule.objective}: {symbolic} in generic entries at {sizes}, "
+        f"a gradient step{how} of L = {rule.objective}: {symbolic} in generic entries at {sizes}{every}, "
         f"in float64 at {LARGE[0]}×{LARGE[1]} {numeric} {RESIDUAL:.0e}"
     )

@@ -234,3 +234,22 @@ def equivalence_is_proved(rule: Rule, other: Rule, claim: Equivalence, d_v: int 
     shared = {name: values[name] for name in ("S", "k", "v")}
     there = generic(other.kinds, d_v, d) | shared | read(claim.there)
     return vanishes(apply(rule, values, SYMBOLIC) - apply(other, there, SYMBOLIC))
+
+
+def holds_for_every_size(rule: Rule) -> bool | None:
+    """Whether S - U(S) = (∂L/∂S) P as noncommutative polynomials, hence for every d_v and d.
+
+    None where the words do not settle it: an expression that is no word, or a difference, which may still vanish.
+    """
+    from theorem.words import Letter, Words, values
+
+    algebra = Words()
+    named = values(algebra, rule.kinds)
+    try:
+        objective = value(rule, rule.objective, named, algebra)
+        step = named["S"] - apply(rule, named, algebra)
+        slope = algebra.gradient(objective, Letter("S", STATE))
+        gap = step - algebra.matmul(slope, value(rule, rule.preconditioner, named, algebra))
+    except ValueError:
+        return None
+    return True if gap.is_zero else None

@@ -29,12 +29,16 @@ VOCABULARY = {
 }
 PROOF_SIZES = ((1, 2), (2, 1), (2, 2), (2, 3), (3, 2))
 DRAWS = 20
+MAX_DEGREE = 4  # expanding a polynomial in six entries grows fast with its degree
 
 
 def user_rule(a: str, b: str, c: str) -> Rule:
     """The rule A S B + C as written. Raises ValueError naming the expression that cannot be read."""
     rule = Rule("user", "the rule given", "user", ((a, b),), c, VOCABULARY)
     parsed = parse_rule(rule)
+    degree = max(parsed.c.degree(), *(1 + x.degree() + y.degree() for x, y in parsed.terms))
+    if degree > MAX_DEGREE:
+        raise ValueError(f"expected an update of degree at most {MAX_DEGREE} in S, got {degree}")
     used = parsed.c.names().union(*(x.names() | y.names() for x, y in parsed.terms))
     return Rule("user", rule.title, rule.source, rule.terms, c, {n: k for n, k in VOCABULARY.items() if n in used})
 

@@ -110,3 +110,11 @@ def test_both_algebras_agree(text, d_v, d, seed):
     exact = evaluate(node, symbols | {"I": sympy.eye(d)}, SYMBOLIC).subs(point)
     floats = evaluate(node, numbers | {"I": np.eye(d)}, NUMERIC)
     assert np.allclose(np.array(exact.tolist(), dtype=float), floats, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "degree"),
+    [("beta*k", 0), ("S*k", 1), ("S + norm2(S)*S", 3), ("norm2(S)**3", 6), ("dot(S, S)*tr(S.T*S) - 1", 4), ("-S.T", 1)],
+)
+def test_degree_in_the_state(text, degree):
+    assert parse(text, NAMES).degree() == degree

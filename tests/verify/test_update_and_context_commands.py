@@ -55,6 +55,7 @@ def test_a_users_rule_without_one_prints_the_obstruction_and_fails_strict(capsys
         (("update", "--B", "k"), "B = k"),
         (("update", "--C", "1e400*S"), "C = 1e400*S"),
         (("update", "--A", " "), "--A"),
+        (("update", "--C", "norm2(S)**8*S"), "degree at most 4"),
         (("context", "--d", "0"), "--d"),
         (("context", "--tokens", "4", "--d", "8"), "--tokens 4"),
         (("context", "--beta", "nan"), "--beta"),
@@ -80,7 +81,7 @@ def test_context_reports_every_step_and_memory(capsys):
     status, out, err = run(capsys, *argv)
     assert (status, err) == (0, "")
     points = json.loads(out)["points"]
-    steps = [p for p in points if "step" in p]
+    steps = [p for p in points if "beta" in p and p["beta"] is not None]
     assert {(p["step"], p["beta"], p["t"]) for p in steps} == {
         (s, b, t) for s in ("raw", "normalised", "key") for b in (1.0, 0.05) for t in (8, 40)
     }
@@ -88,6 +89,8 @@ def test_context_reports_every_step_and_memory(capsys):
     assert raw["limit_rms"] == "inf"  # above 2/(d+2)
     assert next(p for p in steps if p["step"] == "raw" and p["beta"] == 0.05)["limit_rms"] > 0
     assert all(p["distance"]["low"] <= p["distance"]["value"] <= p["distance"]["high"] for p in steps if p["t"] == 8)
+    assert [p["t"] for p in points if p.get("step") == "least squares"] == [8, 40]
+    assert {p["t0"] for p in points if p.get("recovery") == "softmax"} == {64, 256, 1024}
     assert len([p for p in points if "memory" in p]) == 9
 
 

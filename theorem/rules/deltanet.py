@@ -6,7 +6,7 @@ RULES = (
     Rule(
         name="deltanet",
         title="DeltaNet",
-        source="P §2.2 Table 1; Schlag et al. 2021, arXiv:2102.11174; Yang et al. 2024, arXiv:2406.06484",
+        source="P §2.2; Schlag et al. 2021, arXiv:2102.11174; Yang et al. 2024, arXiv:2406.06484",
         terms=(("I", "I - beta*k*k.T"),),
         c="beta*v*k.T",
         names={"beta": "positive"},
@@ -18,7 +18,7 @@ RULES = (
     Rule(
         name="gated_deltanet",
         title="gated DeltaNet",
-        source="P §2.2 Table 1; Yang et al. 2024, arXiv:2412.06464",
+        source="P §2.2; Yang et al. 2024, arXiv:2412.06464",
         terms=(("I", "a*(I - b*k*k.T)"),),
         c="b*v*k.T",
         names={"a": "rate", "b": "positive"},

@@ -6,7 +6,7 @@ RULES = (
     Rule(
         name="linear",
         title="linear attention",
-        source="P §2.2 Table 1; Katharopoulos et al. 2020, arXiv:2006.16236",
+        source="P §2.2; Katharopoulos et al. 2020, arXiv:2006.16236",
         terms=(("I", "I"),),
         c="v*k.T",
         objective="-(v.T*S*k)",
@@ -17,7 +17,7 @@ RULES = (
     Rule(
         name="gated_linear",
         title="gated linear attention",
-        source="P §2.2 Table 1; Yang et al. 2023, arXiv:2312.06635",
+        source="P §2.2; Yang et al. 2023, arXiv:2312.06635",
         terms=(("I", "diag(lam)"),),
         c="v*k.T",
         names={"lam": "key rates"},

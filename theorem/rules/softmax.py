@@ -6,7 +6,7 @@ RULES = (
     Rule(
         name="softmax",
         title="softmax attention, unnormalised",
-        source="P §2.2 Table 1",
+        source="P §2.2",
         terms=(("I", "I"),),
         c="v*phi.T",
         names={"phi": "key"},
@@ -19,7 +19,7 @@ RULES = (
     Rule(
         name="softmax_normalised",
         title="softmax attention, normalised by its mean t·c",
-        source="P §2.2 Table 1, App. F",
+        source="P §2.2, App. F",
         terms=(("I", "(1 - 1/t)*I"),),
         c="v*phi.T/(t*c)",
         names={"phi": "key", "t": "positive", "c": "positive"},
@@ -39,7 +39,7 @@ RULES = (
     Rule(
         name="gated_softmax",
         title="gated softmax attention",
-        source="P §2.2 Table 1",
+        source="P §2.2",
         terms=(("I", "diag(lam)"),),
         c="v*phi.T",
         names={"phi": "key", "lam": "key rates"},

@@ -103,6 +103,35 @@ def _less_stable() -> Ruling:
     return Ruling(verdict, Evidence.STATISTICAL, detail, {str(c): e.value for c, e in found.items()})
 
 
+def _growth() -> Ruling:
+    import numpy as np
+
+    from theorem.stability import SIMILARITIES, growth, keys
+
+    worst: dict[str, tuple[float, float]] = {}
+    read = share = 0.0
+    for name, similarity in SIMILARITIES.items():
+        grown, norms = [], []
+        for coherence in COHERENCES:
+            rng = np.random.default_rng([7, int(100 * coherence)])
+            k = keys(128, 64, coherence, rng)
+            found = growth(name, 64, k, rng.standard_normal((128, 64)), rng)
+            size = float(np.linalg.norm(similarity(k @ k.T, 64, True)))
+            share = max(share, found.u_from_write / max(found.inverse_norm * size, 1e-300))
+            grown.append(found.u_from_write)
+            norms.append(found.inverse_norm)
+            read = max(read, found.o_from_read)
+        worst[name] = (max(grown), max(norms))
+    shown = ", ".join(f"{name} {g:.2g} ({n:.2g})" for name, (g, n) in worst.items())
+    detail = (
+        f"T = 128, d = 64, coherence {COHERENCES}: u's largest relative error over κ₁'s rounding, and ‖(I + A)⁻¹‖: "
+        f"{shown}; at most {share:.2g} of the bound ‖(I + A)⁻¹‖‖A‖; o's from rounding a softmax κ₂ at most {read:.2g}"
+    )
+    verdict = Verdict.CONFIRMED if share < 1 and read < 1 else Verdict.REFUTED
+    numbers = {name: {"growth": g, "inverse_norm": n} for name, (g, n) in worst.items()}
+    return Ruling(verdict, Evidence.STATISTICAL, detail + "; one draw each, no interval", numbers)
+
+
 def _condition_table() -> dict[str, dict[tuple[int, int, float], float]]:
     import numpy as np
 
@@ -139,6 +168,13 @@ CLAIMS = (
         "D App. F",
         "an error δA in κ₁ changes u by exactly -(I + A + δA)⁻¹ δA U; one in κ₂ changes o by δA₂ U, with no inverse",
         check=_exact_change,
+    ),
+    Claim(
+        "D-F-growth",
+        "D App. F",
+        "rounding κ₁ grows in u by at most ‖(I + A)⁻¹‖‖A‖; rounding a softmax κ₂ does not grow in o",
+        ("relative, Frobenius", "independent relative errors of up to 2⁻⁹ in every entry"),
+        check=_growth,
     ),
     Claim(
         "D-F-read-damps",

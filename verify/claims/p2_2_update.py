@@ -241,7 +241,7 @@ CLAIMS = (
     ),
     Claim(
         "P-2.2-gated-deltanet-target",
-        "P §2.2 Table 1",
+        "P §2.2",
         "gated DeltaNet's objective is decay plus the recall error ‖S k - v/a‖², with target v/a and not v",
         ("0 < a < 1",),
         check=_gated_target,

@@ -1,4 +1,4 @@
-"""Places where the sources disagree with themselves, and statements that no computation decides.
+"""Places where the sources disagree with themselves.
 
 The printed figures are in published.json, with where they are printed; the checks compute from those.
 """
@@ -84,28 +84,6 @@ def _speed() -> Ruling:
     return _ruling(holds, f"ratios of the printed times: {shown}", **{f: float(x) for f, x in ratios.items()})
 
 
-def _beyond_tc0() -> Ruling:
-    detail = (
-        "conditional on TC⁰ ≠ NC¹, which is open: the word problem of S₅ is NC¹-complete (Barrington 1989) and swaps "
-        "generate S₅; if TC⁰ = NC¹ nothing is surpassed"
-    )
-    return Ruling(Verdict.CONDITIONAL, Evidence.LITERATURE, detail)
-
-
-def _within_nc2() -> Ruling:
-    from theorem.recurrence import product_inverse, strictly_lower, substitution_inverse
-
-    length = 32
-    lower = strictly_lower(length, seed=0)
-    factors = (length - 1).bit_length()
-    exact = product_inverse(lower, factors) == substitution_inverse(lower)
-    detail = (
-        "conditional on similarities given to polynomially many bits: (I + A)⁻¹ is then a product of ⌈log₂T⌉ factors "
-        f"({factors} at T = {length}, {'exact' if exact else 'NOT exact'}), each a matrix product of depth O(log T)"
-    )
-    return Ruling(Verdict.CONDITIONAL if exact else Verdict.REFUTED, Evidence.LITERATURE, detail)
-
-
 CLAIMS = (
     Claim(
         "P-slip-rounding", "P, caption on round κ₁", "the similarity “round” rounds to two decimals", check=_rounding
@@ -136,19 +114,5 @@ CLAIMS = (
         "the chunk-wise form is 22 times as fast as the recurrent and 8 times as fast as the parallel one",
         ("the printed times; no timing is repeated here",),
         check=_speed,
-    ),
-    Claim(
-        "P-E-beyond-tc0",
-        "P App. E; D §5",
-        "DeltaFormer computes what no Transformer of constant depth can: it surpasses TC⁰",
-        ("TC⁰ ≠ NC¹",),
-        check=_beyond_tc0,
-    ),
-    Claim(
-        "D-5-nc2",
-        "D §5",
-        "what one DeltaFormer layer computes is in NC²",
-        ("polynomially many bits",),
-        check=_within_nc2,
     ),
 )

@@ -32,6 +32,7 @@ class Options:
     seed: int = option(0, help="seed", parse=integer(0))
 
 
+BEFORE = (64, 256, 1024)
 MOST = 200_000_000  # token entries held at once: 1.6 GB
 
 
@@ -54,18 +55,28 @@ def run(options: Options, session: Session) -> Finding:
             floor = _floor(options, w_k, w_v, eigenvalues, step, beta)
             points += [_point(step, beta, t, e, floor) for t, e in zip(sorted(options.t), found)]
             rows.append((step, f"{beta:g}", *(_show(e) for e in found), _number(floor)))
+    regression_points, regression_row = _least_squares(options, w_k, w_v)
+    points += regression_points
+    rows.append(regression_row)
+    session.progress("recovery after a change")
+    recovery_points, recovery_rows = _recovery(options)
     session.progress("in-context learning")
     context_points, context_rows = _in_context(options)
     return Finding(
         "context",
         asdict(options),
-        [*points, *context_points],
+        [*points, *recovery_points, *context_points],
         tables=[
             Table("Where the tokens lead", ("what", "is"), _facts(options, tokens, eigenvalues)),
             Table(
                 f"‖S - S*‖/‖S*‖ of DeltaNet, median of {options.runs} runs [99.9 %]",
                 ("step", "β", *(f"t = {t}" for t in sorted(options.t)), "t → ∞ (r.m.s., theory)"),
                 rows,
+            ),
+            Table(
+                "Half-way to the new task after a change at t₀ (pairs; s/(s + t₀) predicts t₀ for softmax)",
+                ("memory", *(f"t₀ = {b}" for b in BEFORE)),
+                recovery_rows,
             ),
             Table(
                 f"In-context loss, task changed after {options.change} pairs (1 = no answer) [99.9 %]",
@@ -86,6 +97,45 @@ def _distances(options: Options, w_k: Any, w_v: Any, step: str, beta: float) -> 
     root = np.eye(w_k.shape[1])
     found = distances(w_k, w_v, root, beta, step, sorted(options.t), options.runs, options.seed)
     return [median(row, "median over runs of ‖S - S*‖/‖S*‖") for row in found]
+
+
+def _least_squares(options: Options, w_k: Any, w_v: Any) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    import numpy as np
+
+    from theorem.context import optimum
+    from theorem.context_runs import least_squares
+    from verify.stats import median
+
+    root = np.eye(w_k.shape[1])
+    target = optimum(w_k, w_v, root)
+    found = []
+    for t in sorted(options.t):
+        states = [least_squares(w_k, w_v, root, t, options.seed + run) for run in range(options.runs)]
+        far = np.array([np.linalg.norm(s - target) for s in states]) / np.linalg.norm(target)
+        found.append(median(far, "median over runs of ‖S - S*‖/‖S*‖"))
+    points = [_point("least squares", None, t, e, 0.0) for t, e in zip(sorted(options.t), found)]
+    return points, ("least squares", "", *(_show(e) for e in found), "0")
+
+
+def _recovery(options: Options) -> tuple[list[dict[str, Any]], list[tuple[str, ...]]]:
+    """Half times of the mean over groups of runs, with the interval of the groups' mean."""
+    from theorem.context_runs import half_times
+    from verify.stats import mean
+
+    points, rows = [], []
+    for name, memory, decay, after in (
+        ("softmax", "softmax", 1.0, 3),
+        ("softmax, decay 0.95", "softmax", 0.95, 0),
+        ("DeltaNet, normalised step", "deltanet", 1.0, 0),
+    ):
+        found = []
+        for before in BEFORE:
+            length = after * before or 100
+            times = half_times(memory, options.d, before, length, 8, 60, options.seed + before, decay)
+            found.append(mean(times, "mean over groups of 60 runs of the half time"))
+            points.append({"recovery": name, "t0": before, "half_time": found[-1].to_json()})
+        rows.append((name, *(_show(e) for e in found)))
+    return points, rows
 
 
 def _floor(options: Options, w_k: Any, w_v: Any, eigenvalues: Any, step: str, beta: float) -> float | None:
@@ -111,7 +161,7 @@ def _floor(options: Options, w_k: Any, w_v: Any, eigenvalues: Any, step: str, be
     return None
 
 
-def _point(step: str, beta: float, t: int, found: Estimate, floor: float | None) -> dict[str, Any]:
+def _point(step: str, beta: float | None, t: int, found: Estimate, floor: float | None) -> dict[str, Any]:
     return {"step": step, "beta": beta, "t": t, "distance": found.to_json(), "limit_rms": floor}
 
 

@@ -81,6 +81,7 @@ def _point(rule: Rule, proofs: Any) -> dict[str, Any]:
         "plain_potential": proofs.plain,
         "kronecker_terms": proofs.terms,
         "gradient_identity": proofs.identity,
+        "gradient_identity_every_size": proofs.every_size,
         "gradient_residual": proofs.residual,
         "bounded_below": proofs.bounded.bounded if proofs.bounded else None,
         "bounded_proved": proofs.bounded.proved if proofs.bounded else None,
@@ -96,7 +97,8 @@ def _explanation(rule: Rule, proofs: Any, verdict: str) -> list[tuple[str, str]]
     if rule.objective:
         rows += [("objective L", rule.objective)]
         rows += [("step", "S - ∂L/∂S" + (f" · {rule.preconditioner}" if rule.preconditioner != "Id" else ""))]
-        rows += [("gradient identity", f"{proved[proofs.identity]}; float64 residual {proofs.residual:.1e}")]
+        sizes = "for every size" if proofs.every_size else "at small sizes"
+        rows += [("gradient identity", f"{proved[proofs.identity]} {sizes}; float64 residual {proofs.residual:.1e}")]
         rows += [("bounded below", f"{'yes' if rule.bounded else 'no'}, {proofs.bounded.reason}")]
     if not proofs.plain:
         rows += [("obstruction", f"(J - Jᵀ)/2 at d_v = d = 2 has the entry {_first_entry(proofs.obstruction)}")]
