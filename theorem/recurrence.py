@@ -1,14 +1,9 @@
-"""DeltaFormer's recurrence (P eq. 41-42) as algebra: its derivation from a memory, its inverse, its cost.
-
-Matrices are sympy's or lists of rows of Python integers: the point is exactness, not speed. The fast forms live in
-`kernels`, the counted ones in `theorem.operation_counts`.
-"""
+"""DeltaFormer's recurrence (P eq. 41-42) derived from a memory in feature space (P App. C), in generic symbols."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import sympy
 
 
@@ -56,62 +51,3 @@ def kernel_delta_rule_is_a_gradient_step(length: int, features: int) -> bool:
         if any(sympy.expand(e) != 0 for e in slope + u[t] * phi[t, :]):
             return False
     return True
-
-
-Rows = list[list[int]]
-
-
-def strictly_lower(length: int, seed: int, size: int = 3) -> Rows:
-    """A random strictly lower triangular integer matrix, entries from ±1 to ±size below the diagonal.
-
-    None is zero there, so that A^(length-1) is not zero and one factor fewer cannot be enough.
-    """
-    rng = np.random.default_rng(seed)
-    entries = rng.integers(1, size + 1, (length, length)) * rng.choice([-1, 1], (length, length))
-    return [[int(entries[t, i]) if i < t else 0 for i in range(length)] for t in range(length)]
-
-
-def _multiply(x: Rows, y: Rows) -> Rows:
-    columns = list(zip(*y))
-    return [[sum(a * b for a, b in zip(row, column)) for column in columns] for row in x]
-
-
-def _plus(x: Rows, y: Rows, sign: int = 1) -> Rows:
-    return [[a + sign * b for a, b in zip(p, q)] for p, q in zip(x, y)]
-
-
-def _identity(n: int) -> Rows:
-    return [[int(i == j) for j in range(n)] for i in range(n)]
-
-
-def substitution_inverse(lower: Rows) -> Rows:
-    """(I + A)⁻¹ by forward substitution, in Python integers."""
-    n = len(lower)
-    inverse = _identity(n)
-    for t in range(n):
-        for i in range(t):
-            if lower[t][i]:
-                inverse[t] = [a - lower[t][i] * b for a, b in zip(inverse[t], inverse[i])]
-    return inverse
-
-
-def product_inverse(lower: Rows, factors: int) -> Rows:
-    """∏_{m<factors} (I + (-A)^{2^m}), in Python integers."""
-    n = len(lower)
-    power = [[-a for a in row] for row in lower]
-    result = _identity(n)
-    for m in range(factors):
-        result = _multiply(result, _plus(_identity(n), power))
-        if m + 1 < factors:
-            power = _multiply(power, power)
-    return result
-
-
-def newton_inverse(lower: Rows, steps: int) -> Rows:
-    """X ← X(2I - (I + A)X) from X = I, in Python integers."""
-    n = len(lower)
-    matrix = _plus(_identity(n), lower)
-    x = _identity(n)
-    for _ in range(steps):
-        x = _multiply(x, _plus(_plus(_identity(n), _identity(n)), _multiply(matrix, x), -1))
-    return x

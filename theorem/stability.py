@@ -96,27 +96,3 @@ def growth(name: str, width: int, k: Array, v: Array, rng: np.random.Generator, 
 
 def _relative(changed: Array, true: Array) -> float:
     return float(np.linalg.norm(changed - true) / np.linalg.norm(true))
-
-
-def shift_solution(length: int) -> list[int]:
-    """u for A₁ the shift (all of row t's weight on t-1) and v_t = (-1)^t, in integers: |u_t| = t + 1."""
-    u: list[int] = []
-    for t in range(length):
-        u.append((-1) ** t - (u[t - 1] if t else 0))
-    return u
-
-
-def softmax_worst(length: int, gap: float) -> float:
-    """‖u‖∞ for v = ±1 and the attainable softmax rows nearest the shift: score `gap` for t-1, 0 for the others."""
-    scores = np.zeros((length, length))
-    scores[np.arange(1, length), np.arange(length - 1)] = gap
-    u = lower_inverse(_softmax(scores, True)) @ (-1.0) ** np.arange(length)
-    return float(np.abs(u).max())
-
-
-def constant_inverse_norm(constant: int, length: int) -> int:
-    """‖(I + cL)⁻¹‖∞ for L all ones below the diagonal, exactly: entries -c(1-c)^(t-i-1), in integers."""
-    worst = 0
-    for t in range(length):
-        worst = max(worst, 1 + sum(abs(constant * (1 - constant) ** (t - i - 1)) for i in range(t)))
-    return worst

@@ -11,8 +11,10 @@ import sympy
 
 from theorem.potential import Decision, decide, has_real_eigenbasis
 from theorem.rule import Rule
-from theorem.rule_expression import NUMERIC, SYMBOLIC
+from theorem.rule_expression import NUMERIC, SYMBOLIC, evaluate
 from theorem.updates import apply, draw, generic, parse_rule
+from theorem.words import Words
+from theorem.words import values as words
 
 # what a user's expressions may name, beside S, k, v, the identities I, Id, Iv and the all-ones columns ones, onesv
 VOCABULARY = {
@@ -48,15 +50,17 @@ class Examination:
     """What was found about a user's rule.
 
     `decision` holds for generic entries at `size`, the least of PROOF_SIZES that shows an obstruction; a potential
-    exists at all of them. The rest is about random instances in the domain of the names, None for a rule not affine in
-    S: `agrees`, whether a float64 instance at LARGE gives the same answer; `bounded`, at how many of DRAWS the
-    objective is bounded below, with a `direction` for one where it is not; `mended`, at how many a rule without a
-    potential has one in another inner product; `radius`, the least and greatest spectral radius of the transition.
+    exists at all of them, and for every d_v and d where `every_size` is True. The rest is about random instances in the
+    domain of the names, None for a rule not affine in S: `agrees`, whether a float64 instance at LARGE gives the same
+    answer; `bounded`, at how many of DRAWS the objective is bounded below, with a `direction` for one where it is not;
+    `mended`, at how many a rule without a potential has one in another inner product; `radius`, the least and greatest
+    spectral radius of the transition.
     """
 
     decision: Decision
     size: tuple[int, int]
     potential: str
+    every_size: bool = False
     agrees: bool | None = None
     bounded: int | None = None
     direction: str = ""
@@ -71,25 +75,42 @@ def examine(rule: Rule, seed: int = 0) -> Examination:
     """Decide for a potential, then look at random instances in the domain of the names used."""
     decisions = {}
     for size in PROOF_SIZES:
-        values = generic(rule.kinds, *size)
-        decisions[size] = decide(apply(rule, values, SYMBOLIC), values["S"])
+        entries = generic(rule.kinds, *size)
+        decisions[size] = decide(apply(rule, entries, SYMBOLIC), entries["S"])
     size = next((s for s in PROOF_SIZES if not decisions[s].exists), (2, 2))
     decision = decisions[size]
     potential = _matrix_form(rule) if decision.exists else ""
+    every_size = decision.exists and _holds_for_every_size(rule)
     if not decision.jacobian.free_symbols.isdisjoint(generic({"S": "state"}, *size)["S"].free_symbols):
-        return Examination(decision, size, potential)
+        return Examination(decision, size, potential, every_size)
     agrees = _is_symmetric_at_large(rule, seed) == decision.exists
     radii, bounded, direction, mended = _instances(rule, decision.exists, seed)
     return Examination(
         decision,
         size,
         potential,
+        every_size,
         agrees,
         bounded if decision.exists else None,
         direction,
         None if decision.exists else mended,
         (min(radii), max(radii)),
     )
+
+
+def _holds_for_every_size(rule: Rule) -> bool:
+    """Whether A and B are both symmetric, both skew, or one is zero, as words; False also where they are no words."""
+    parsed = parse_rule(rule)
+    if any("S" in node.names() for node in (parsed.c, *parsed.terms[0])):
+        return False
+    algebra = Words()
+    named = words(algebra, rule.kinds)
+    try:
+        a, b = (evaluate(x, named | {"I": named[i]}, algebra) for x, i in zip(parsed.terms[0], ("Iv", "Id")))
+    except ValueError:
+        return False
+    symmetric, skew = ([turn(m).is_zero for m in (a, b)] for turn in (lambda m: m - m.T, lambda m: m + m.T))
+    return all(symmetric) or all(skew) or a.is_zero or b.is_zero
 
 
 def _matrix_form(rule: Rule) -> str:

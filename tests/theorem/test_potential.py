@@ -96,6 +96,8 @@ def test_user_rules(a, b, c, exists):
     found = examine(user_rule(a, b, c))
     assert found.decision.exists is exists
     assert found.agrees is not False
+    # every rule with a potential here is settled for every size, but those in which C holds S
+    assert found.every_size is (exists and "S" not in c.replace("0*S", ""))
     assert all(entry == 0 for entry in found.decision.obstruction) is exists
 
 

@@ -1,4 +1,4 @@
-"""P App. D and D §3: the inverse inside a chunk, and what each form costs."""
+"""P App. D and D §3: what each form costs, counted."""
 
 from __future__ import annotations
 
@@ -6,30 +6,9 @@ from collections.abc import Mapping
 
 from verify.evidence import Claim, Evidence, Ruling, Verdict
 
-SIZES = (2, 4, 8, 16, 32, 64)
-UNEVEN = (3, 5, 7, 12, 31)
-
 
 def _proof(holds: bool, detail: str, **numbers: object) -> Ruling:
     return Ruling(Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.PROOF, detail, numbers)
-
-
-def _inverse(name: str) -> Ruling:
-    from theorem import recurrence
-
-    fast = {"product": recurrence.product_inverse, "Newton": recurrence.newton_inverse}[name]
-    exact, fewer = [], []
-    for size in SIZES + UNEVEN:
-        lower = recurrence.strictly_lower(size, seed=size)
-        steps = (size - 1).bit_length()  # ⌈log₂ C⌉
-        true = recurrence.substitution_inverse(lower)
-        exact.append(fast(lower, steps) == true)
-        fewer.append(fast(lower, steps - 1) == true)
-    detail = (
-        f"in integers, C = {', '.join(map(str, sorted(SIZES + UNEVEN)))}: exact after ⌈log₂C⌉ steps in {sum(exact)} of "
-        f"{len(exact)}, after one fewer in {sum(fewer)}; for all A because A^C = 0 and each step squares the remainder"
-    )
-    return _proof(all(exact) and not any(fewer), detail)
 
 
 def _words(coefficients: Mapping[str, object]) -> str:
@@ -78,18 +57,6 @@ def _serial() -> Ruling:
 
 
 CLAIMS = (
-    Claim(
-        "P-D-nilpotent-product",
-        "P App. D; D §3",
-        "∏_{m<log₂C} (I + (-A)^{2^m}) is exactly (I + A)⁻¹ for a strictly lower triangular C x C matrix A",
-        check=lambda: _inverse("product"),
-    ),
-    Claim(
-        "P-D-newton",
-        "P App. D; D §3",
-        "Newton's X ← X(2I - (I + A)X) from X = I reaches (I + A)⁻¹ exactly after log₂C steps",
-        check=lambda: _inverse("Newton"),
-    ),
     Claim(
         "P-D-work-recurrent",
         "P App. D; D §3",

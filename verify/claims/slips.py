@@ -75,15 +75,6 @@ def _general_lead() -> Ruling:
     return _ruling(_rounds_to(-table, stated) or _rounds_to(table, stated), detail, table=float(table))
 
 
-def _speed() -> Ruling:
-    entry = published("speed")
-    times, stated = entry["milliseconds"], entry["factors"]
-    ratios = {form: times[form] / times["chunk-wise"] for form in stated}
-    holds = all(round(ratios[form]) == factor for form, factor in stated.items())
-    shown = ", ".join(f"{form} {ratio:.2f} (printed {stated[form]})" for form, ratio in ratios.items())
-    return _ruling(holds, f"ratios of the printed times: {shown}", **{f: float(x) for f, x in ratios.items()})
-
-
 CLAIMS = (
     Claim(
         "P-slip-rounding", "P, caption on round κ₁", "the similarity “round” rounds to two decimals", check=_rounding
@@ -107,12 +98,5 @@ CLAIMS = (
         "D, language modelling",
         "DeltaFormer leads the general loss by 0.003",
         check=_general_lead,
-    ),
-    Claim(
-        "D-table6-factors",
-        "D Table 6",
-        "the chunk-wise form is 22 times as fast as the recurrent and 8 times as fast as the parallel one",
-        ("the printed times; no timing is repeated here",),
-        check=_speed,
     ),
 )

@@ -145,7 +145,8 @@ def _user_ruling(rule: Rule, found: Examination) -> Ruling:
     if found.agrees is False:
         return Ruling(Verdict.INCONCLUSIVE, Evidence.PROOF, "small sizes and a large instance disagree", numbers)
     if found.decision.exists:
-        detail = f"the Jacobian is symmetric for generic entries at all of {len(PROOF_SIZES)} sizes"
+        sizes = "for every size, and " if found.every_size else ""
+        detail = f"the Jacobian is symmetric {sizes}for generic entries at all of {len(PROOF_SIZES)} sizes"
         return Ruling(Verdict.CONFIRMED, Evidence.PROOF, detail + check[found.agrees], numbers)
     entry = _first_entry(found.decision.obstruction)
     detail = f"(J - Jᵀ)/2 at d_v×d = {found.size[0]}×{found.size[1]} has the entry {entry}"
@@ -157,6 +158,7 @@ def _user_point(rule: Rule, found: Examination) -> dict[str, Any]:
         "rule": "user",
         "update": rule.update,
         "potential_exists": found.decision.exists,
+        "every_size": found.every_size,
         "potential": (found.potential or str(found.decision.potential)) if found.decision.exists else None,
         "obstruction": None
         if found.decision.exists
