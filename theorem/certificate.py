@@ -1,0 +1,50 @@
+"""Write a certificate of Theorem 1 for one key set; `theorem.checker` says what it means and checks it."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theorem.checker import Certificate
+
+__all__ = ["write_certificate"]
+
+
+def write_certificate(
+    path: str | Path, z: NDArray[np.integer], scale: int, rule: str, claims: Sequence[str]
+) -> Certificate:
+    """Write integer keys z [n, d] with inner products z_i . z_j / scale as an .npz file that appears whole or not at all.
+
+    Nothing is proved here: what is claimed is for `theorem.checker.violation` to decide. Raises ValueError on keys
+    outside int8 or anything else that no certificate can hold, OSError where `path` cannot be written.
+    """
+    keys = np.asarray(z)
+    if not np.issubdtype(keys.dtype, np.integer) or keys.size == 0 or keys.min() < -128 or keys.max() > 127:
+        raise ValueError(f"keys of type {keys.dtype}: expected integers from -128 to 127")
+    certificate = Certificate(np.ascontiguousarray(keys, dtype=np.int8), int(scale), rule, tuple(claims))
+    content = io.BytesIO()
+    np.savez(
+        content,
+        z=certificate.z,
+        scale=np.array(certificate.scale, dtype="<i8"),
+        rule=np.array(certificate.rule, dtype="<U"),
+        claims=np.array(certificate.claims, dtype="<U"),
+        sha256=np.array(certificate.sha256(), dtype="<U"),
+    )
+    target = Path(path)
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content.getvalue())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return certificate
