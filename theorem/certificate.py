@@ -19,7 +19,7 @@ __all__ = ["write_certificate"]
 def write_certificate(
     path: str | Path, z: NDArray[np.integer], scale: int, rule: str, claims: Sequence[str]
 ) -> Certificate:
-    """Write integer keys z [n, d] with inner products z_i . z_j / scale as an .npz file that appears whole or not at all.
+    """Write integer keys z [n, d] with inner products z_i . z_j / scale as an .npz file, whole or not at all.
 
     Nothing is proved here: what is claimed is for `theorem.checker.violation` to decide. Raises ValueError on keys
     outside int8 or anything else that no certificate can hold, OSError where `path` cannot be written.

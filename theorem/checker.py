@@ -19,6 +19,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ def read_certificate(path: str | Path) -> tuple[Certificate, str]:
     return Certificate(z, scale.item(), rule.item(), tuple(claims.tolist())), sha256.item()
 
 
-def _array(raw: bytes, name: str, kind: str) -> NDArray[np.generic]:
+def _array(raw: bytes, name: str, kind: str) -> NDArray[Any]:
     """The array of one .npy member, its header checked against its length before anything is allocated."""
     stream = io.BytesIO(raw)
     if np.lib.format.read_magic(stream) != (1, 0):

@@ -137,7 +137,8 @@ def gram_condition_of(gram: NDArray[np.integer], scale: int, rule: str = HALF_EV
     deviation[:n, :n] = g
     deviation[np.arange(n), np.arange(n)] -= scale
     spread, i, j = _largest_spread(deviation)
-    holds: bool = 2 * spread < scale
+    spread = int(spread)
+    holds = 2 * spread < scale
     if 2 * spread == scale:
         tie = _wrong_tie(deviation, spread, rule)
         holds, (i, j) = tie is None, tie or (i, j)
@@ -154,7 +155,7 @@ def _tiles(deviation: NDArray[np.generic]) -> Iterator[tuple[int, int, NDArray[n
             yield i, j, deviation[i] - deviation[j : min(i, j + size)]
 
 
-def _largest_spread(deviation: NDArray[np.generic]) -> tuple[int | float, int, int]:
+def _largest_spread(deviation: NDArray[np.generic]) -> tuple[float, int, int]:
     """The largest second difference of the padded deviation, and the rows i > j where it is."""
     best, where = -1, (1, 0)
     for i, j, difference in _tiles(deviation):

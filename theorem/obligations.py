@@ -1,4 +1,4 @@
-"""Theorem 1 for every key set, as statements that an SMT solver decides (P App. E); written in SMT-LIB 2, no solver here.
+"""Theorem 1 for every key set, as statements for an SMT solver (P App. E): SMT-LIB 2 text, no solver here.
 
 Lemma 1 names at most four slots, so for each way in which its indices can coincide it is a statement about a handful of
 inner products, bounded reals, and of rounded values, integers. The induction of Theorem 1 touches one slot's reading at
@@ -9,7 +9,7 @@ is the proof. Those with `expected = "sat"` are refutations: the model is a coun
 What f is in an obligation:
     nearest      any integer within 1/2 of the argument, ties broken in any way whatever, even differently each time
     half-even, half-away      the two rules of `theorem.rounding`, spelt out again in integer arithmetic
-    near(...)    an unknown function, exact only where Assumption 2 says so: |x - t| <= c eps for the listed (t, c)
+    a table      an unknown function, exact only where Assumption 2 says so: |x - t| <= c eps for the table's (t, c)
 """
 
 from __future__ import annotations
@@ -73,17 +73,15 @@ def obligations() -> dict[str, Obligation]:
     return {o.name: o for group in groups for o in group()}
 
 
-def _obligation(
-    name: str, statement: str, lines: list[str], conclusion: str, expected: str = "unsat"
-) -> Obligation:
+def _obligation(name: str, statement: str, lines: list[str], conclusion: str, expected: str = "unsat") -> Obligation:
     return Obligation(name, statement, expected, "\n".join(["(set-logic ALL)", *lines]) + "\n", conclusion)
 
 
 class _Script:
     """An SMT-LIB script in the making: Gram entries on demand, f applied to linear terms, assertions."""
 
-    def __init__(self, f: str | Mapping[int, int] = NEAREST, unit: bool = True) -> None:
-        self.f, self.unit = f, unit
+    def __init__(self, f: str | Mapping[int, int] = NEAREST, unit: bool = True, open_at: int | None = None) -> None:
+        self.f, self.unit, self.open_at = f, unit, open_at
         self.lines: list[str] = []
         self.values: dict[str, str] = {}
         if not isinstance(f, str):
@@ -111,11 +109,7 @@ class _Script:
         return name
 
     def dot(self, first: Key, second: Key) -> str:
-        terms = [
-            self.gram(a, b) if (p == 0) == (q == 0) else f"(- {self.gram(a, b)})"
-            for p, a in enumerate(first)
-            for q, b in enumerate(second)
-        ]
+        terms = [self.gram(a, b) if sign > 0 else f"(- {self.gram(a, b)})" for sign, a, b in _signed(first, second)]
         return terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
 
     def value(self, first: Key, second: Key) -> str:
@@ -128,7 +122,8 @@ class _Script:
             else:
                 self.values[x] = f"(f {x})"
                 for t, c in self.f.items():
-                    near = f"(<= (- (* {c} eps)) (- {x} {_number(t)}) (* {c} eps))"
+                    order = "<" if t == self.open_at else "<="
+                    near = f"({order} (- (* {c} eps)) (- {x} {_number(t)}) (* {c} eps))"
                     self.require(f"(=> {near} (= {self.values[x]} {_number(t)}))")
         return self.values[x]
 
@@ -150,9 +145,14 @@ def _rounded(x: str, r: str, rule: str) -> str:
     return f"(ite (>= {x} 0) (and (<= {low} {x}) (< {x} {high})) (and (< {low} {x}) (<= {x} {high})))"
 
 
+def _signed(first: Key, second: Key) -> list[tuple[int, str, str]]:
+    """The terms of first . second: sign and the two slots."""
+    return [(1 if p == q else -1, a, b) for p, a in enumerate(first) for q, b in enumerate(second)]
+
+
 def _expected(first: Key, second: Key) -> int:
     """first . second for one-hot keys."""
-    return sum((1 if (p == 0) == (q == 0) else -1) * (a == b) for p, a in enumerate(first) for q, b in enumerate(second))
+    return sum(sign for sign, a, b in _signed(first, second) if a == b)
 
 
 def _identity(script: _Script, written: Key) -> str:
@@ -170,36 +170,49 @@ def _lemma_obligation(group: str, name: str, written: Key, script: _Script, expe
     return script.obligation(f"{group}/{name}", f"{shown}: {words}", conclusion, expected)
 
 
-def _lemma() -> Iterator[Obligation]:
-    script = _Script(NEAREST)
+def _small(script: _Script) -> _Script:
+    """The script with Assumption 1: eps < 1/8."""
     script.require("(< eps 0.125)")
-    read = f"(and (= {script.value(('i',), ('i',))} 1) (= {script.value(('i',), ('j',))} 0))"
-    yield script.obligation("lemma-1/reading", "f(k_i.k_i) = 1, f(k_i.k_j) = 0: unit keys, any eps < 1/8", read)
+    return script
+
+
+def _reading(script: _Script) -> str:
+    """What is read of one slot alone: f(k_i . k_i) = 1 and f(k_i . k_j) = 0."""
+    return f"(and (= {script.value(('i',), ('i',))} 1) (= {script.value(('i',), ('j',))} 0))"
+
+
+def _lemma() -> Iterator[Obligation]:
+    script = _small(_Script())
+    words = "f(k_i.k_i) = 1, f(k_i.k_j) = 0: unit keys, any eps < 1/8, any rounding"
+    yield script.obligation("lemma-1/reading", words, _reading(script))
     for name, written in patterns(ordered=False).items():
-        script = _Script(NEAREST)
-        script.require("(< eps 0.125)")
-        yield _lemma_obligation("lemma-1", name, written, script, "unsat", "unit keys, any eps < 1/8, any rounding")
+        yield _lemma_obligation(
+            "lemma-1", name, written, _small(_Script()), "unsat", "unit keys, any eps < 1/8, any rounding"
+        )
 
 
 def _assumption_2() -> Iterator[Obligation]:
-    def script(radii: Mapping[int, int]) -> _Script:
-        made = _Script(radii)
-        made.require("(< eps 0.125)")
-        return made
-
     words = "f exact only within 4 eps of 0, 3 eps of 1 and -1, 2 eps of 2"
+    script = _small(_Script(PRINTED_RADII))
+    yield script.obligation("assumption-2/reading", f"f(k_i.k_i) = 1, f(k_i.k_j) = 0: {words}", _reading(script))
     for name, written in patterns(ordered=True).items():
-        yield _lemma_obligation("assumption-2", name, written, script(PRINTED_RADII), "unsat", words)
+        yield _lemma_obligation("assumption-2", name, written, _small(_Script(PRINTED_RADII)), "unsat", words)
     reverse = patterns(ordered=False)["swap j i"]
-    yield _lemma_obligation("order", "reversed swap", reverse, script(PRINTED_RADII), "sat", f"{words}, t1 < t2 allowed")
-    yield _lemma_obligation(
-        "order", "reversed swap, f exact at -2", reverse, script({**PRINTED_RADII, -2: 2}), "unsat", f"{words} and of -2"
-    )
-    needed = {0: FOUR_SLOTS, 1: "swap i m", -1: "swap j m", 2: "swap i j"}
-    for target, name in needed.items():
-        smaller = {**PRINTED_RADII, target: PRINTED_RADII[target] - 1}
-        words = f"f exact within {smaller[target]} eps of {target} instead of {PRINTED_RADII[target]} eps"
-        yield _lemma_obligation("radii", f"{target}", patterns(True)[name], script(smaller), "sat", words)
+    script = _small(_Script(PRINTED_RADII))
+    yield _lemma_obligation("order", "reversed swap", reverse, script, "sat", f"{words}, t1 < t2 allowed")
+    script = _small(_Script({**PRINTED_RADII, -2: 2}))
+    yield _lemma_obligation("order", "reversed swap, f exact at -2", reverse, script, "unsat", f"{words} and of -2")
+    for target, name in {0: FOUR_SLOTS, 1: "swap i m", -1: "swap j m", 2: "swap i j"}.items():
+        written = patterns(ordered=True)[name]
+        script = _small(_Script(PRINTED_RADII, open_at=target))
+        script.require("(< 0 eps)")
+        for sign, a, b in _signed(SWAP, written):
+            if a != b:
+                script.require(f"(= {script.gram(a, b)} {'eps' if sign > 0 else '(- eps)'})")
+        script.require(f"(not (= {script.value(SWAP, written)} {_number(target)}))")
+        reached = f"{PRINTED_RADII[target]} eps from {target}"
+        words = f"the argument {reached} occurs for every 0 < eps < 1/8, and f must be exact there"
+        yield script.obligation(f"radii/{target}", words, f"(not {_identity(script, written)})")
 
 
 def _eighth() -> Iterator[Obligation]:
@@ -224,7 +237,7 @@ def _tight() -> Iterator[Obligation]:
         script.require(f"(= {script.gram(a, b)} {value})")
     yield script.obligation(
         "above-eighth/every eps",
-        "for every 1/8 < eps < 1/4, k_i.k_l = k_j.k_m = eps and k_i.k_m = k_j.k_l = -eps break Lemma 1, however f rounds",
+        "k_i.k_l = k_j.k_m = eps, k_i.k_m = k_j.k_l = -eps break Lemma 1 for every 1/8 < eps < 1/4, however f rounds",
         f"(not {_identity(script, written)})",
     )
 
@@ -250,8 +263,7 @@ def _within(script: _Script, first: Key, second: Key, rule: str | None) -> str:
 
 def _gram_condition() -> Iterator[Obligation]:
     for name, written in patterns(ordered=False).items():
-        script = _Script(NEAREST)
-        script.require("(< eps 0.125)")
+        script = _small(_Script())
         words = f"Assumption 1 implies the Gram condition without ties: the swap (i, j) with {name}"
         conclusion = _within(script, SWAP, written, None)
         yield script.obligation(f"gram-from-assumption-1/{name}", words, conclusion)
@@ -281,8 +293,6 @@ def _gram_condition() -> Iterator[Obligation]:
 
 def _reals(*names: str) -> list[str]:
     return [f"(declare-const {name} Real)" for name in names]
-
-
 
 
 def _induction() -> Iterator[Obligation]:
@@ -344,7 +354,7 @@ def _necessity() -> Iterator[Obligation]:
         held, read = f"(+ v_m (* {_number(e_m)} u1))", f"(+ v_l (* {_number(e_l)} u1) u2)"
         yield _obligation(
             f"necessary/two swaps, {name}",
-            f"if f((k_i - k_j).(k_{l} - k_{m})) is wrong, slot {l} reads a wrong item after the swaps (i, j) and ({l}, {m})",
+            f"if f((k_i - k_j).(k_{l} - k_{m})) is wrong, slot {l} reads wrongly after the swaps (i, j), ({l}, {m})",
             lines,
             f"(not (= {read} {held}))",
         )

@@ -1,6 +1,6 @@
 """Where Theorem 1 stops being true: explicit integer keys on either side of 1/8, and an exact replay (P App. E).
 
-Everything here is small and in integers: keys z_i / sqrt(scale), values the unit vectors, the memory as P eq. 41 has it.
+Everything here is small and in integers: keys z_i / sqrt(scale), unit vectors for values, the memory of P eq. 41.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class WrongReading:
 
 
 def four_keys(a: int, b: int) -> IntegerKeys:
-    """Four unit keys in R^4 with k_0.k_2 = k_1.k_3 = c, k_0.k_3 = k_1.k_2 = -c, the others orthogonal; c = ab/(a^2+b^2).
+    """Four unit keys in R^4: k_0.k_2 = k_1.k_3 = c, k_0.k_3 = k_1.k_2 = -c, the others orthogonal; c = ab/(a^2 + b^2).
 
-    The worst case of Lemma 1: (k_0 - k_1).(k_2 - k_3) = 4c where one-hot keys have 0. a/b just below 4 + sqrt(15) puts c
-    just above 1/8: 39/5 gives 0.1261, 55/7 gives 0.1252. Raises ValueError unless 0 < b < a.
+    The worst case of Lemma 1: (k_0 - k_1).(k_2 - k_3) = 4c where one-hot keys have 0. With a/b just below 4 + sqrt(15),
+    c is just above 1/8: 39/5 gives 0.1261, 55/7 gives 0.1252. Raises ValueError unless 0 < b < a.
     """
     if not 0 < b < a:
         raise ValueError(f"a = {a}, b = {b}: expected 0 < b < a")
@@ -55,8 +55,8 @@ def keys_of(gram: Mapping[tuple[str, str], Fraction], slots: str = "ijlm") -> In
     """Integer keys with exactly this Gram matrix of rational entries, given for each pair of slots (a <= b).
 
     An entry w between two keys becomes coordinates x and sign(w) x with sum of x^2 = |w| (Lagrange's four squares), and
-    what is left of a key's norm becomes coordinates of its own. Raises ValueError unless each diagonal entry is at least
-    the sum of its row's other magnitudes, as it is for four unit keys with inner products up to 1/3.
+    what is left of a key's norm becomes coordinates of its own. Raises ValueError unless each diagonal entry is at
+    least the sum of its row's other magnitudes, as for four unit keys with inner products up to 1/3.
     """
     from sympy.solvers.diophantine.diophantine import sum_of_four_squares
 
@@ -67,7 +67,10 @@ def keys_of(gram: Mapping[tuple[str, str], Fraction], slots: str = "ijlm") -> In
     if min(rest.values()) < 0:
         raise ValueError("the Gram matrix is not diagonally dominant")
     columns = []
-    for (a, b), entry in {**{(s, s): r for s, r in rest.items()}, **{p: w for p, w in whole.items() if p[0] != p[1]}}.items():
+    for (a, b), entry in {
+        **{(s, s): r for s, r in rest.items()},
+        **{p: w for p, w in whole.items() if p[0] != p[1]},
+    }.items():
         for root in sum_of_four_squares(abs(entry)):
             column = dict.fromkeys(slots, 0)
             column[a] = int(root)

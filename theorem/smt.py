@@ -1,4 +1,4 @@
-"""Decide the obligations of Theorem 1 with z3, keep the answers with solver and version, and read models as Gram matrices.
+"""Decide the obligations of Theorem 1 with z3, record the answers, and read models as Gram matrices.
 
 z3 is imported when it is needed. Where it is absent, a recorded proof can be read instead: an answer counts only for
 the obligation whose text it was given for, by hash.

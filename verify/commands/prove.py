@@ -54,7 +54,9 @@ def run(options: Options, session: Session) -> Finding:
         "prove",
         asdict(options),
         points=[asdict(answer) for answer in proof.answers],
-        tables=[Table(f"Obligations, decided by {proof.solver} {proof.version}", ("statement", "cases", "answers"), rows)],
+        tables=[
+            Table(f"Obligations, decided by {proof.solver} {proof.version}", ("statement", "cases", "answers"), rows)
+        ],
         summary=(
             f"{len(proof.answers)} obligations, all decided as stated: they hold for every key set."
             if proof.complete
