@@ -68,12 +68,14 @@ def read_certificate(path: str | Path) -> tuple[Certificate, str]:
     if Path(path).stat().st_size > most or not Path(path).is_file():
         raise ValueError(f"expected a file of at most {most} bytes")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(Path(path).read_bytes())) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             if len(members) != len(archive.infolist()) or set(members) != set(MEMBERS):
                 raise ValueError(f"not a certificate: expected the arrays {', '.join(MEMBERS)} and no others")
             if max(info.file_size for info in members.values()) > most:
                 raise ValueError(f"an array of more than {most} bytes")
+            if {info.compress_type for info in members.values()} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise ValueError("expected arrays stored or deflated")
             z, scale, rule, claims, sha256 = (
                 _array(archive.open(members[name]).read(most), name, kind) for name, kind in MEMBERS.items()
             )

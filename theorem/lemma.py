@@ -147,6 +147,25 @@ def gram_condition_of(gram: NDArray[np.integer], scale: int, rule: str = HALF_EV
     return GramCondition(holds, rule, n, Fraction(scale - 2 * spread, 2 * scale), Fraction(0), tightest)
 
 
+def deviations(gram: NDArray[np.integer], scale: int) -> dict[int, NDArray[np.float64]]:
+    """How far each swap's products get from their targets 0, 1 and 2 (in magnitude): by target, an entry a swap i > j.
+
+    The largest of a swap's three entries is its second difference; P App. E bounds them by 4, 3 and 2 eps.
+    """
+    g = np.asarray(gram).astype(np.int64)
+    n = len(g)
+    found: dict[int, list[NDArray[np.float64]]] = {0: [], 1: [], 2: []}
+    for i in range(1, n):
+        difference, at = g[i] - g[:i], np.arange(i)
+        at_i, at_j = difference[:, i].copy(), -difference[at, at]
+        difference[:, i] = difference[at, at] = 0
+        high, low = difference.max(axis=1), difference.min(axis=1)
+        ones = np.abs(np.stack([at_i - high, at_i - low, at_j + high, at_j + low]) - scale)
+        for target, distance in ((0, high - low), (1, ones.max(axis=0)), (2, np.abs(at_i + at_j - 2 * scale))):
+            found[target].append(distance / scale)
+    return {target: np.concatenate(parts) for target, parts in found.items()}
+
+
 def _tiles(deviation: NDArray[np.generic]) -> Iterator[tuple[int, int, NDArray[np.generic]]]:
     """(i, j, D): the rows deviation[i] - deviation[j + r] for r < len(D), a few at a time, for all j + r < i."""
     size = max(1, BLOCK_BYTES // deviation[0].nbytes)

@@ -69,7 +69,7 @@ def patterns(ordered: bool) -> dict[str, Key]:
 
 def obligations() -> dict[str, Obligation]:
     """Every obligation by name; the part before the slash says which statement it belongs to."""
-    groups = (_lemma, _assumption_2, _eighth, _tight, _three_slots, _gram_condition, _induction, _necessity)
+    groups = (_lemma, _assumption_2, _eighth, _tight, _quarter, _three_slots, _gram_condition, _induction, _necessity)
     return {o.name: o for group in groups for o in group()}
 
 
@@ -242,6 +242,16 @@ def _tight() -> Iterator[Obligation]:
     )
 
 
+def _quarter() -> Iterator[Obligation]:
+    for sign, words in (("", "k_i.k_j > 1/4"), ("- ", "k_i.k_j < -1/4")):
+        script = _Script(NEAREST)
+        entry = script.gram("i", "j")
+        script.require("(<= eps 1)")
+        script.require(f"(> {f'({sign}{entry})' if sign else entry} 0.25)")
+        wrong = f"(not (= {script.value(SWAP, SWAP)} 2))"
+        yield script.obligation(f"quarter/{words}", f"f((k_i - k_j).(k_i - k_j)) is not 2: unit keys, {words}", wrong)
+
+
 def _three_slots() -> Iterator[Obligation]:
     for name, written in patterns(ordered=False).items():
         if name != FOUR_SLOTS:
@@ -276,7 +286,7 @@ def _gram_condition() -> Iterator[Obligation]:
                 f"gram-sufficient-{rule}", name, written, script, "unsat", f"any Gram matrix in the condition, {rule}"
             )
             script = _Script(rule, unit=False)
-            for a, b in product({"i", "j", *written}, repeat=2):
+            for a, b in product(sorted({"i", "j", *written}), repeat=2):
                 if a <= b:
                     script.require(f"(= {script.value((a,), (b,))} {int(a == b)})")
             script.require(_identity(script, written))

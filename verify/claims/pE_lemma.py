@@ -172,7 +172,7 @@ CLAIMS = (
     Claim(
         id="P-E-theorem-1",
         source="P App. E Theorem 1",
-        statement="Writing k_t1 − k_t2 with value 0 exchanges what two slots read and nothing else, any number of times",
+        statement="Writing k_t1 − k_t2 with value 0 exchanges what two slots read and nothing else, time after time",
         assumptions=(ASSUMPTION_1, f"{ROUND}, or any f as in Assumption 2 if each swap names its later slot first"),
         check=lambda: _proved(
             "for every key set, n and number of swaps: Lemma 1, and an induction slot by slot and entry by entry",
@@ -192,8 +192,8 @@ CLAIMS = (
     Claim(
         id="P-E-gram-condition",
         source="P App. E, sharpened",
-        statement="With R = G − I: |R_il − R_jl − R_im + R_jm|, |R_il − R_jl|, |R_il| < 1/2 for all slots is enough for "
-        "Theorem 1, and needed for it, whatever the norms and the coherence",
+        statement="With R = G − I: |R_il − R_jl − R_im + R_jm|, |R_il − R_jl|, |R_il| < 1/2 for all slots is enough "
+        "for Theorem 1, and needed for it, whatever the norms and the coherence",
         assumptions=(ROUND, "equality is decided by the rounding rule"),
         check=lambda: _proved(
             "Assumption 1 implies it, it implies Lemma 1, Lemma 1 with right readings implies it, and where it fails "
@@ -208,6 +208,17 @@ CLAIMS = (
         statement="1/8 cannot be raised: for every ε > 1/8 some four unit keys of coherence at most ε break Theorem 1",
         assumptions=(ROUND,),
         check=_tight,
+    ),
+    Claim(
+        id="P-E-quarter-necessary",
+        source="P App. E Assumption 1",
+        statement="Unit keys of coherence above 1/4 break Theorem 1: some swap done twice reads wrongly",
+        assumptions=("unit keys", ROUND),
+        check=lambda: _proved(
+            "|k_i − k_j|² = 2 − 2 k_i·k_j leaves [3/2, 5/2] and no longer rounds to 2; a simplex of 5 keys attains 1/4",
+            "quarter",
+            "necessary/two swaps, swap i j",
+        ),
     ),
     Claim(
         id="P-E-eighth-half-even",
