@@ -21,13 +21,16 @@ def write_certificate(
 ) -> Certificate:
     """Write integer keys z [n, d] with inner products z_i . z_j / scale as an .npz file, whole or not at all.
 
-    Nothing is proved here: what is claimed is for `theorem.checker.violation` to decide. Raises ValueError on keys
-    outside int8 or anything else that no certificate can hold, OSError where `path` cannot be written.
+    Keys that fit int8 are written so, others as int16. Nothing is proved here: what is claimed is for
+    `theorem.checker.violation` to decide. Raises ValueError on keys outside int16 or anything else that no certificate
+    can hold, OSError where `path` cannot be written.
     """
     keys = np.asarray(z)
-    if not np.issubdtype(keys.dtype, np.integer) or keys.size == 0 or keys.min() < -128 or keys.max() > 127:
-        raise ValueError(f"keys of type {keys.dtype}: expected integers from -128 to 127")
-    certificate = Certificate(np.ascontiguousarray(keys, dtype=np.int8), int(scale), rule, tuple(claims))
+    if not np.issubdtype(keys.dtype, np.integer) or keys.size == 0 or keys.min() < -32768 or keys.max() > 32767:
+        raise ValueError(f"keys of type {keys.dtype}: expected integers from -32768 to 32767")
+    narrow = "|i1" if keys.min() >= -128 and keys.max() <= 127 else "<i2"
+    narrowed: NDArray[np.int16] = np.ascontiguousarray(keys, dtype=narrow)
+    certificate = Certificate(narrowed, int(scale), rule, tuple(claims))
     content = io.BytesIO()
     np.savez(
         content,

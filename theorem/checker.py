@@ -1,12 +1,13 @@
 """Check a certificate of Theorem 1: integers only, and none of the code that builds keys or writes certificates.
 
-A certificate says: slot i has the key z_i / sqrt(scale), with z int8 [n, d], and
+A certificate says: slot i has the key z_i / sqrt(scale), with z int8 or int16
+[n, d], and
 
     gram        every product of two keys that swaps can write rounds, under `rule`, to what it is for one-hot keys; so
                 with f = round Theorem 1 holds for these keys and every sequence of swaps (P App. E)
     coherence   64 (z_i . z_j)^2 < (z_i . z_i)(z_j . z_j): the normalised keys satisfy Assumption 1, |cos| < 1/8
 
-LIMITS keep every integer below 2^63 and the work bounded: 64 (d 2^14)^2 < 2^61 and 8 d 2^14 + 5 scale < 2^62.
+LIMITS bound the work; that no integer leaves int64 is checked for the largest entry there is.
 """
 
 from __future__ import annotations
@@ -27,27 +28,32 @@ from numpy.typing import NDArray
 RULES = ("half-even", "half-away")
 CLAIMS = ("gram", "coherence")
 LIMITS = {"n": 1 << 16, "n for gram": 1 << 12, "d": 1 << 13, "entries": 1 << 24, "scale": 1 << 40}
-MEMBERS = {"z": "|i1", "scale": "<i8", "rule": "<U", "claims": "<U", "sha256": "<U"}
+MEMBERS = {"z": ("|i1", "<i2"), "scale": ("<i8",), "rule": ("<U",), "claims": ("<U",), "sha256": ("<U",)}
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Keys z [n, d] int8 with inner products z_i . z_j / scale, the rounding rule, and what is claimed of them."""
+    """Keys z [n, d], int8 or int16, with products z_i . z_j / scale, the rounding rule, and what is claimed."""
 
-    z: NDArray[np.int8]
+    z: NDArray[np.int8] | NDArray[np.int16]
     scale: int
     rule: str
     claims: tuple[str, ...]
 
     def __post_init__(self) -> None:
         """Raises ValueError on anything that cannot be decided exactly and in bounded time."""
-        if self.z.dtype != np.int8 or self.z.ndim != 2:
-            raise ValueError(f"keys of type {self.z.dtype} and shape {self.z.shape}: expected int8 [n, d]")
+        if self.z.dtype.str not in MEMBERS["z"] or self.z.ndim != 2:
+            raise ValueError(f"keys of type {self.z.dtype} and shape {self.z.shape}: expected int8 or int16 [n, d]")
         (n, d), most = self.z.shape, LIMITS["n for gram" if "gram" in self.claims else "n"]
         if not (2 <= n <= most and 1 <= d <= LIMITS["d"] and n * d <= LIMITS["entries"]):
             raise ValueError(f"{n} keys of width {d}: expected 2 to {most} keys, width 1 to {LIMITS['d']}")
         if type(self.scale) is not int or not 1 <= self.scale <= LIMITS["scale"]:
             raise ValueError(f"scale {self.scale}: expected an integer from 1 to {LIMITS['scale']}")
+        norm = d * max(abs(int(self.z.min())), abs(int(self.z.max()))) ** 2  # at least every |z_i . z_j|
+        if 64 * norm * norm >= 1 << 63 or 8 * norm + 5 * self.scale >= 1 << 62:
+            raise ValueError(
+                f"entries so large ({norm} bounds the squared norms) that int64 cannot hold what is checked"
+            )
         if self.rule not in RULES:
             raise ValueError(f"rounding rule {self.rule!r}: expected one of {', '.join(RULES)}")
         if not self.claims or self.claims != tuple(c for c in CLAIMS if c in self.claims):
@@ -55,7 +61,7 @@ class Certificate:
 
     def sha256(self) -> str:
         """The hash of all fields, in hexadecimal digits."""
-        fields = [*self.z.shape, self.scale, self.rule, *self.claims]
+        fields = [*self.z.shape, self.z.dtype.str, self.scale, self.rule, *self.claims]
         return hashlib.sha256(json.dumps(fields).encode() + b"\n" + self.z.tobytes()).hexdigest()
 
 
@@ -64,7 +70,7 @@ def read_certificate(path: str | Path) -> tuple[Certificate, str]:
 
     Raises OSError where there is no file to read, ValueError where it is not a whole, small certificate of integers.
     """
-    most = LIMITS["entries"] + (1 << 16)
+    most = 2 * LIMITS["entries"] + (1 << 16)
     if Path(path).stat().st_size > most or not Path(path).is_file():
         raise ValueError(f"expected a file of at most {most} bytes")
     try:
@@ -77,7 +83,7 @@ def read_certificate(path: str | Path) -> tuple[Certificate, str]:
             if {info.compress_type for info in members.values()} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
                 raise ValueError("expected arrays stored or deflated")
             z, scale, rule, claims, sha256 = (
-                _array(archive.open(members[name]).read(most), name, kind) for name, kind in MEMBERS.items()
+                _array(archive.open(members[name]).read(most), name, kinds) for name, kinds in MEMBERS.items()
             )
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"not a whole .npz file: {error}") from error
@@ -86,15 +92,15 @@ def read_certificate(path: str | Path) -> tuple[Certificate, str]:
     return Certificate(z, scale.item(), rule.item(), tuple(claims.tolist())), sha256.item()
 
 
-def _array(raw: bytes, name: str, kind: str) -> NDArray[Any]:
+def _array(raw: bytes, name: str, kinds: tuple[str, ...]) -> NDArray[Any]:
     """The array of one .npy member, its header checked against its length before anything is allocated."""
     stream = io.BytesIO(raw)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError(f"array {name}: expected version 1.0 of the .npy format")
     shape, columns_first, dtype = np.lib.format.read_array_header_1_0(stream)
     body = raw[stream.tell() :]
-    if not dtype.str.startswith(kind) or columns_first:
-        raise ValueError(f"array {name} of type {dtype.str}: expected {kind}, rows first")
+    if not dtype.str.startswith(kinds) or columns_first:
+        raise ValueError(f"array {name} of type {dtype.str}: expected {' or '.join(kinds)}, rows first")
     if min(shape, default=0) < 0 or dtype.itemsize * math.prod(shape) != len(body):
         raise ValueError(f"array {name} of shape {shape} does not fit its {len(body)} bytes")
     return np.frombuffer(body, dtype).reshape(shape) if body else np.empty(shape, dtype)

@@ -52,6 +52,17 @@ def test_accepts_exactly_what_holds(seed, rule):
     assert (violation(Certificate(z, scale, rule, ("coherence",))) is None) is is_coherent_below_an_eighth(z)
 
 
+def test_int16_keys_are_checked_like_int8_ones(tmp_path):
+    keys = four_keys(8, 1)
+    for factor, kind in ((1, np.int8), (15, np.int8), (16, np.int16), (400, np.int16)):
+        path = tmp_path / f"{factor}.npz"
+        written = write_certificate(path, factor * keys.z, factor**2 * keys.scale, HALF_EVEN, CLAIMS)
+        assert written.z.dtype == kind
+        assert accepted(path)
+    wrong = 16 * four_keys(39, 5).z.astype(np.int16)
+    assert violation(Certificate(wrong, 256 * four_keys(39, 5).scale, HALF_EVEN, ("gram",))) is not None
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_agrees_with_the_builder_on_tied_keys(rule):
     rng = np.random.default_rng(3)
@@ -189,12 +200,13 @@ class Hostile:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"z": np.eye(4)}, "array z of type <f8"),
-        ({"z": np.eye(4, dtype=np.int16)}, "array z of type <i2"),
+        ({"z": np.eye(4)}, "array z of type <f8: expected |i1 or <i2"),
+        ({"z": np.eye(4, dtype=np.int32)}, "array z of type <i4"),
+        ({"z": np.full((2, 64), 32767, dtype=np.int16)}, "int64 cannot hold"),
         ({"z": np.eye(4, dtype=bool)}, "array z of type |b1"),
         ({"z": np.array([[Hostile()]], dtype=object)}, "array z of type |O"),
         ({"z": np.asfortranarray(np.arange(6, dtype=np.int8).reshape(2, 3))}, "rows first"),
-        ({"z": np.ones(5, dtype=np.int8)}, "int8 [n, d]"),
+        ({"z": np.ones(5, dtype=np.int8)}, "int16 [n, d]"),
         ({"z": np.ones((1, 5), dtype=np.int8)}, "1 keys of width 5"),
         ({"z": np.ones((3, 0), dtype=np.int8)}, "3 keys of width 0"),
         ({"z": np.ones((LIMITS["n for gram"] + 1, 1), dtype=np.int8)}, "4097 keys"),
@@ -289,7 +301,7 @@ def test_the_checker_stands_alone_and_uses_integers_only():
 
 @pytest.mark.parametrize(
     ("z", "words"),
-    [(np.eye(3), "integers"), (np.full((3, 3), 128), "-128 to 127"), (np.ones((0, 3), dtype=int), "integers")],
+    [(np.eye(3), "integers"), (np.full((3, 3), 32768), "-32768 to 32767"), (np.ones((0, 3), dtype=int), "integers")],
 )
 def test_writer_refuses_what_no_certificate_holds(tmp_path, z, words):
     with pytest.raises(ValueError, match=words):

@@ -9,6 +9,7 @@ from verify.provenance import SOURCE
 
 RECORDED_PROOF = SOURCE / "reports" / "recorded" / "smt.json"
 RECORDED_KEYS = SOURCE / "reports" / "recorded" / "keys-512-128.npz"
+BEYOND = tuple(SOURCE / "reports" / "recorded" / f"keys-{n}-{d}.npz" for n, d in ((128, 42), (512, 62)))
 ASSUMPTION_1 = "unit keys, |k_i·k_j| ≤ ε < 1/8 (Assumption 1)"
 ROUND = "f = round, κ₁ = κ₂ = f(x·y), w = k, α = β = 1"
 
@@ -68,6 +69,31 @@ def _certificate() -> Ruling:
             f"margin {condition.margin} = {float(condition.margin):.4f} ({certificate.rule})"
         ),
         {"n": n, "d": d, "pairs_checked": condition.pairs_checked, "margin": float(condition.margin)},
+    )
+
+
+def _fewer_dimensions() -> Ruling:
+    from fractions import Fraction
+
+    from theorem.checker import read_certificate, violation
+    from theorem.lemma import gram_condition
+
+    sizes, margins = [], []
+    for path in BEYOND:
+        certificate, _ = read_certificate(path)
+        reason = violation(certificate)
+        if reason:
+            return Ruling(Verdict.REFUTED, Evidence.PROOF, f"{path.name}: {reason}")
+        sizes.append(certificate.z.shape)
+        margins.append(float(gram_condition(certificate.z, certificate.scale).margin))
+    (n, d), squared = sizes[0], Fraction(1, 64)
+    most = int(d * (1 - squared) / (1 - d * squared))  # Welch, for coherence at most 1/8
+    return Ruling(
+        Verdict.CONFIRMED if n > most else Verdict.REFUTED,
+        Evidence.PROOF,
+        f"{n} keys in {d} dimensions: margin {margins[0]:.5f}, where coherence 1/8 admits at most {most} keys (Welch); "
+        f"{sizes[1][0]} in {sizes[1][1]} with margin {margins[1]:.4f}; all pairs of swaps checked in integers",
+        {"sizes": [list(size) for size in sizes], "margins": margins, "welch_most": most},
     )
 
 
@@ -208,6 +234,14 @@ CLAIMS = (
         statement="1/8 cannot be raised: for every ε > 1/8 some four unit keys of coherence at most ε break Theorem 1",
         assumptions=(ROUND,),
         check=_tight,
+    ),
+    Claim(
+        id="P-E-fewer-dimensions",
+        source="P App. E Assumption 1",
+        statement="Theorem 1 can hold in fewer dimensions than Assumption 1: for 128 keys in 42, where it needs 43",
+        assumptions=(ROUND,),
+        check=_fewer_dimensions,
+        command=f"python -m verify check {BEYOND[0].relative_to(SOURCE)}",
     ),
     Claim(
         id="P-E-quarter-necessary",

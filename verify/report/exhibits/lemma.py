@@ -141,9 +141,9 @@ EXHIBITS = (
         title="The margin of Theorem 1 against coherence",
         caption=(
             "Margin: 1/2 minus the largest second difference |R_il − R_jl − R_im + R_jm| of R = G − I, padded by zero; "
-            "Theorem 1 with f = round holds exactly where it is positive (at 0 the rounding rule decides). Assumption 1 "
-            "guarantees the solid line, on which the worst case of four keys lies. Unit keys stay below the broken line, so "
-            "above ε = 1/4 none work; keys of other norms can."
+            "Theorem 1 with f = round holds exactly where it is positive (at 0 the rounding rule decides). Assumption "
+            "1 guarantees the solid line, where the worst case of four keys lies. Unit keys stay below the broken one: "
+            "above ε = 1/4 none work, though keys of other norms can."
         ),
         command="python -m verify claims --only P-E-gram-condition P-E-simplex P-E-eighth-tight",
         compute=compute_margin,
