@@ -13,7 +13,7 @@ one zero row and column, a key that is never written; (A) and (B) become cases o
     |R_il - R_jl - R_im + R_jm| < 1/2   for all i, j, l, m.                                     (the Gram condition)
 
 For fixed (i, j) the largest value over l and m is the spread of the row R_i - R_j, hence O(n^3) time and O(n^2) memory
-for all n^4 of them. Assumption 1 bounds it by 4 eps (3 or 2 eps where one or two of its entries are diagonal ones, which
+for all n^4 of them. Assumption 1 bounds it by 4 eps (3 or 2 eps where one or two of its entries are diagonal, which
 are 0 for unit keys), hence eps < 1/8; the condition itself asks neither for unit keys nor for small inner products.
 
 At equality the rounding rule decides. A second difference of +1/2 about the target t = d_il - d_jl - d_im + d_jm is
