@@ -191,6 +191,18 @@ def test_verify_prove_writes_record_and_scripts(capsys, tmp_path):
     assert all("; expected: unsat" in path.read_text() for path in scripts.iterdir())
 
 
+def test_verify_prove_shows_models_as_keys_that_fail(capsys):
+    status, out, _ = run(capsys, "prove", "--only", "above-eighth", "eighth-half-away", "--json", "-")
+    points = {p["name"]: p for p in json.loads(out)["points"]}
+    assert status == 0
+    for name, coherence in (("above-eighth/eps = 0.126", 0.126), ("eighth-half-away/distinct", 0.125)):
+        found = points[name]["counterexample"]
+        assert found["coherence"] == pytest.approx(coherence)
+        assert len(found["keys"]) == 4
+        assert found["wrong"]["step"] == 2
+    assert points["above-eighth/every eps"]["counterexample"] is None
+
+
 def test_verify_prove_answers_bad_input_in_one_line(capsys, monkeypatch):
     status, _, err = run(capsys, "prove", "--only", "nonsense")
     assert (status, err.count("\n")) == (2, 1)

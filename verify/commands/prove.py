@@ -1,9 +1,18 @@
+from __future__ import annotations
+
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from verify.evidence import Finding, Table
-from verify.options import BadInput, option
+from verify.options import BadInput, blame, option
 from verify.session import Session
+
+if TYPE_CHECKING:
+    from theorem.obligations import Obligation
+
+REPLAYED = {"above-eighth/eps = 0.126": "half-even", "eighth-half-away/distinct": "half-away"}
 
 
 @dataclass(frozen=True)
@@ -18,23 +27,16 @@ class Options:
 def run(options: Options, session: Session) -> Finding:
     from theorem.obligations import obligations
     from theorem.smt import SolverMissing, prove
-    from verify.options import blame
     from verify.records import write_whole
     from verify.session import check_writable
 
     if options.record:
         check_writable("--record", options.record)
+    chosen = {n: o for n, o in obligations().items() if not options.only or n.startswith(options.only)}
     files: list[Path] = []
     if options.smtlib:
         with blame("--smtlib", options.smtlib):
-            Path(options.smtlib).mkdir(parents=True, exist_ok=True)
-            for name, obligation in obligations().items():
-                if not options.only or name.startswith(options.only):
-                    words = "".join(c if c.isalnum() or c in "-=" else "_" for c in name)
-                    write_whole(
-                        Path(options.smtlib) / f"{words}.smt2",
-                        f"; {obligation.statement}\n; expected: {obligation.expected}\n{obligation.smtlib}",
-                    )
+            _write_scripts(Path(options.smtlib), chosen)
         files.append(Path(options.smtlib))
     with blame("--only", " ".join(options.only)):
         try:
@@ -42,21 +44,22 @@ def run(options: Options, session: Session) -> Finding:
         except SolverMissing as error:
             raise BadInput(str(error)) from error
     if options.record:
-        import json
-
         files.append(Path(options.record))
         write_whole(files[-1], json.dumps(proof.to_json(), indent=1) + "\n")
     groups: dict[str, list[bool]] = {}
     for answer in proof.answers:
         groups.setdefault(answer.name.split("/")[0], []).append(answer.as_expected)
     rows = [(name, f"{len(right)}", "all as stated" if all(right) else "FAILED") for name, right in groups.items()]
+    found = {name: _counterexample(chosen[name], rule) for name, rule in REPLAYED.items() if name in chosen}
+    tables = [Table(f"Obligations, decided by {proof.solver} {proof.version}", ("statement", "cases", "answers"), rows)]
+    if found:
+        columns = ("counterexample", "coherence", "four integer keys", "replay")
+        tables.append(Table("Models as explicit keys", columns, [_row(name, keys) for name, keys in found.items()]))
     return Finding(
         "prove",
         asdict(options),
-        points=[asdict(answer) for answer in proof.answers],
-        tables=[
-            Table(f"Obligations, decided by {proof.solver} {proof.version}", ("statement", "cases", "answers"), rows)
-        ],
+        points=[{**asdict(a), "counterexample": found.get(a.name)} for a in proof.answers],
+        tables=tables,
         summary=(
             f"{len(proof.answers)} obligations, all decided as stated: they hold for every key set."
             if proof.complete
@@ -65,3 +68,36 @@ def run(options: Options, session: Session) -> Finding:
         files=files,
         status=0 if proof.complete else 1,
     )
+
+
+def _write_scripts(folder: Path, chosen: dict[str, Obligation]) -> None:
+    from verify.records import write_whole
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, obligation in chosen.items():
+        words = "".join(c if c.isalnum() or c in "-=" else "_" for c in name)
+        head = f"; {obligation.statement}\n; expected: {obligation.expected}\n"
+        write_whole(folder / f"{words}.smt2", head + obligation.smtlib)
+
+
+def _counterexample(obligation: Obligation, rule: str) -> dict[str, Any]:
+    """The solver's model as integer keys, and where an exact replay of at most two swaps goes wrong."""
+    from theorem.sharpness import every_two_swaps, keys_of
+    from theorem.smt import counterexample
+
+    keys = keys_of(counterexample(obligation))
+    wrong = every_two_swaps(keys, rule)
+    return {
+        "keys": keys.z.tolist(),
+        "scale": keys.scale,
+        "coherence": float(keys.coherence_squared) ** 0.5,
+        "rule": rule,
+        "wrong": None if wrong is None else asdict(wrong),
+    }
+
+
+def _row(name: str, found: dict[str, Any]) -> tuple[str, ...]:
+    wrong = found["wrong"]
+    reading = f"slot {wrong['slot']} wrong after swap {wrong['step']}" if wrong else "all right"
+    width = f"{len(found['keys'][0])} dimensions, scale {found['scale']}"
+    return name, f"{found['coherence']:.6g}", width, f"{reading} ({found['rule']})"
