@@ -33,16 +33,17 @@ def run(options: Options, session: Session) -> Finding:
     if options.record:
         check_writable("--record", options.record)
     chosen = {n: o for n, o in obligations().items() if not options.only or n.startswith(options.only)}
+    if not chosen:
+        raise BadInput(f"--only {' '.join(options.only)}: expected the beginning of an obligation's name, like lemma-1")
     files: list[Path] = []
     if options.smtlib:
         with blame("--smtlib", options.smtlib):
             _write_scripts(Path(options.smtlib), chosen)
         files.append(Path(options.smtlib))
-    with blame("--only", " ".join(options.only)):
-        try:
-            proof = prove(*options.only)
-        except SolverMissing as error:
-            raise BadInput(str(error)) from error
+    try:
+        proof = prove(*options.only)
+    except SolverMissing as error:
+        raise BadInput(str(error)) from error
     if options.record:
         files.append(Path(options.record))
         write_whole(files[-1], json.dumps(proof.to_json(), indent=1) + "\n")
@@ -50,7 +51,8 @@ def run(options: Options, session: Session) -> Finding:
     for answer in proof.answers:
         groups.setdefault(answer.name.split("/")[0], []).append(answer.as_expected)
     rows = [(name, f"{len(right)}", "all as stated" if all(right) else "FAILED") for name, right in groups.items()]
-    found = {name: _counterexample(chosen[name], rule) for name, rule in REPLAYED.items() if name in chosen}
+    models = {answer.name for answer in proof.answers if answer.result == "sat"} & set(REPLAYED)
+    found = {name: _counterexample(chosen[name], REPLAYED[name]) for name in sorted(models)}
     tables = [Table(f"Obligations, decided by {proof.solver} {proof.version}", ("statement", "cases", "answers"), rows)]
     if found:
         columns = ("counterexample", "coherence", "four integer keys", "replay")
