@@ -22,9 +22,30 @@ MAX_NODES = 120
 MAX_DEPTH = 24
 MAX_EXPONENT = 64
 MAX_CONSTANT = 1e100
-FUNCTIONS = (
-    "exp log sqrt abs sign max min floor round sin cos tan tanh sinh cosh erf erfc Phi gamma relu sigmoid"
-).split()
+# each function with its value in floats, by which constants are bounded
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "abs": abs,
+    "sign": lambda z: float((z > 0) - (z < 0)),
+    "max": max,
+    "min": min,
+    "floor": math.floor,
+    "round": lambda z: math.floor(z + 0.5),
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "tanh": math.tanh,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "erf": math.erf,
+    "erfc": math.erfc,
+    "Phi": lambda z: math.erfc(-z / math.sqrt(2)) / 2,
+    "gamma": math.gamma,
+    "relu": lambda z: max(z, 0.0),
+    "sigmoid": lambda z: (1 + math.tanh(z / 2)) / 2,
+}
 ALIASES = {"τ": "tau", "π": "pi", "Abs": "abs", "Max": "max", "Min": "min", "ln": "log", "Γ": "gamma", "Φ": "Phi"}
 _POSITIVE = {"tau", "d", "N", "H", "n"}
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
@@ -191,25 +212,8 @@ def _constant_value(node: ast.expr, parts: list[float]) -> Any:
         case ast.BinOp(op=op):
             return _OPERATORS[type(op)](*parts)
         case ast.Call(func=ast.Name(id=name)):
-            return _NUMERIC[ALIASES.get(name, name)](*parts)
+            return FUNCTIONS[ALIASES.get(name, name)](*parts)
     raise TypeError(type(node).__name__)
-
-
-def _phi(z: float) -> float:
-    return math.erfc(-z / math.sqrt(2)) / 2
-
-
-_NUMERIC: dict[str, Callable[..., float]] = {
-    **{name: getattr(math, name) for name in "exp log sqrt floor sin cos tan tanh sinh cosh erf erfc gamma".split()},
-    "abs": abs,
-    "max": max,
-    "min": min,
-    "sign": lambda z: float((z > 0) - (z < 0)),
-    "round": lambda z: math.floor(z + 0.5),
-    "Phi": _phi,
-    "relu": lambda z: max(z, 0.0),
-    "sigmoid": lambda z: (1 + math.tanh(z / 2)) / 2,
-}
 
 
 def _build(node: ast.expr, names: tuple[str, ...]) -> Any:
@@ -236,7 +240,7 @@ def _build(node: ast.expr, names: tuple[str, ...]) -> Any:
     raise TypeError(type(node).__name__)
 
 
-def _number(value: int | float) -> Any:
+def _number(value: Any) -> Any:
     """Integers and short decimals exactly, so that 0.5 stays one half; longer decimals as floats."""
     import sympy
 

@@ -211,10 +211,13 @@ def temperature(text: str) -> Temperature:
     Raises ValueError, in one line, for anything else.
     """
     made = Temperature(" ".join(text.split()))
+    expected = "expected sqrt, 3sqrt, a positive finite number or an expression in d"
     try:
-        made(64.0)
-    except ValueError as error:
-        raise ValueError(f"{error}; expected sqrt, 3sqrt, a positive number or an expression in d") from None
+        value = _temperature_value(made.text, 64.0)
+    except ValueError:
+        raise ValueError(expected) from None
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"tau = {value:g} at d = 64; {expected}")
     return made
 
 
