@@ -1,0 +1,352 @@
+"""The same expectations as `closed_forms.py`, for any g, by quadrature; divergence is found and explained.
+
+Conditional on s = ‖k_i‖² the other keys' products are X ~ N(0, s) (Gaussian keys) or d·T (keys on the sphere, T the
+cosine of two random directions), so each statistic is an integral over X, and the mean of ratio one more over s ~ χ²_d.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from snr.closed_forms import form
+from snr.closed_forms import log_second_moment as closed_second_moment
+from snr.quadrature import NEGLIGIBLE, LogIntegral, log_integral, peak
+from snr.similarity import Similarity
+
+Array = Any
+TOLERANCE = 1e-10
+_BREAK_LIMIT = 20_000
+_EDGE = 1e15  # standard deviations; an integrand that still grows there diverges
+_FAR = 30.0  # s up to e^30 d: a mass near there cannot be told from a divergence in double precision
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """log of an expectation (inf: it diverges, and `reason` says why) and the relative error bound reached."""
+
+    log: float
+    error: float = 0.0
+    reason: str = ""
+
+
+def log_second_moment(
+    similarity: Similarity, variance: Array, tau: float, d: float, mean: Array | float = 0.0, *, closed: bool = True
+) -> tuple[Array, Array]:
+    """(log E[g(X)²], relative error) for X ~ N(mean, variance), [rows] each; log is inf where it diverges.
+
+    `closed` = False goes by quadrature even where a closed form exists.
+    """
+    v = np.atleast_1d(np.asarray(variance, dtype=float))
+    m = np.broadcast_to(np.asarray(mean, dtype=float), v.shape)
+    found = form(similarity, tau, d) if closed else None
+    if found is not None:
+        log = closed_second_moment(found, v, m)
+        if log is not None:
+            return log, 4e-16 * np.abs(log)
+    result = _twice(_normal_integrand(similarity, v, m, tau, d), _normal_grids(), _normal_breaks(similarity, v, m, tau, d))
+    diverges = result.open_left | result.open_right | np.isposinf(result.log)
+    return np.where(diverges, np.inf, result.log), result.error
+
+
+def _normal_integrand(similarity: Similarity, v: Array, m: Array, tau: float, d: float) -> Callable[[Array, Array], Array]:
+    scale = np.sqrt(v)
+
+    def log_f(z: Array, row: Array) -> Array:
+        x = m[row] + scale[row] * z
+        sign, log = similarity.sign_and_log(x, tau, d)
+        return np.where(sign == 0, -np.inf, 2 * log) - z * z / 2 - _LOG_SQRT_2PI
+
+    return log_f
+
+
+def _twice(log_f: Any, grids: tuple[Array, Array], breaks: Array) -> LogIntegral:
+    """Two integrations on different first panels; they must agree, or a narrow feature slipped through one of them."""
+    rows = len(breaks)
+    first, second = (log_integral(log_f, np.tile(g, (rows, 1)), breaks) for g in grids)
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(first.log - second.log)
+    gap[~np.isfinite(gap)] = 0.0
+    error = np.maximum(gap, first.error)
+    if (error > TOLERANCE).any() and not (first.open_left | first.open_right).any():
+        raise ArithmeticError(f"quadrature reached a relative error of {error.max():.1e}, not {TOLERANCE:.0e}")
+    return LogIntegral(first.log, error, first.open_left, first.open_right)
+
+
+@lru_cache(maxsize=1)
+def _normal_grids() -> tuple[Array, Array]:
+    """First panels in z: unit steps where a normal law lives, finer towards 0, geometric to ±10¹⁵ for tilted laws."""
+    made = []
+    for step, ratio in ((1.0, 1.35), (0.73, 1.27)):
+        body = np.arange(0.0, 40.0, step)
+        tail = 40.0 * ratio ** np.arange(math.ceil(math.log(_EDGE / 40) / math.log(ratio)) + 1)
+        side = np.concatenate([step * 10.0 ** np.arange(-6, 0), body[1:], tail])
+        made.append(np.concatenate([-side[::-1], [0.0], side]))
+    return made[0], made[1]
+
+
+# --- kinks and jumps of g ---
+
+
+def kinks(similarity: Similarity, tau: float, d: float, reach: float) -> Array:
+    """Points x, |x| ≤ reach, where g may have a kink or jump: where the arguments of max, abs, sign, floor turn.
+
+    Raises ArithmeticError where there are too many to integrate between.
+    """
+    if similarity.twin is not None:
+        return np.array([0.0]) if "max" in similarity.text else np.array([])
+    found = [np.array([])]
+    for function, whole in _turning(similarity):
+        found.append(_roots(lambda x, f=function: f(x, tau, d), reach, whole))
+    return np.unique(np.concatenate(found))
+
+
+@lru_cache(maxsize=64)
+def _turning(similarity: Similarity) -> list[tuple[Any, bool]]:
+    """(function of x, tau, d; whether every integer value matters and not only 0) for each non-smooth part of g."""
+    import itertools
+
+    import sympy
+
+    from snr.expression import symbol
+    from snr.signed_log import compile_value
+
+    symbols = [symbol(name) for name in ("x", "tau", "d")]
+    turning: list[tuple[Any, bool]] = []
+    for node in sympy.preorder_traversal(similarity.expression):
+        if isinstance(node, (sympy.Max, sympy.Min)):
+            turning += [(a - b, False) for a, b in itertools.combinations(node.args, 2)]
+        elif isinstance(node, (sympy.Abs, sympy.sign)):
+            turning.append((node.args[0], False))
+        elif isinstance(node, sympy.floor):
+            turning.append((node.args[0], True))
+    return [(compile_value(e, symbols), whole) for e, whole in turning if e.has(symbols[0])]
+
+
+def _roots(f: Callable[[Array], Array], reach: float, whole: bool) -> Array:
+    """Where f crosses 0 (or any integer) on a scan of [−reach, reach], by bisection."""
+    side = np.concatenate([np.geomspace(1e-9, 1.0, 91), np.linspace(1.0, reach, 4001)[1:]])
+    x = np.concatenate([-side[::-1], [0.0], side])
+    x = np.sort(np.concatenate([x, x[:-1] + 0.6180339887 * np.diff(x)]))
+    y = np.broadcast_to(f(x), x.shape)
+    levels = np.floor(y) if whole else np.sign(y)
+    crossing = np.isfinite(y[1:]) & np.isfinite(y[:-1]) & (levels[1:] != levels[:-1])
+    a, b, ya, yb = x[:-1][crossing], x[1:][crossing], y[:-1][crossing], y[1:][crossing]
+    target = np.zeros_like(a)
+    if whole:
+        low, high = np.minimum(ya, yb), np.maximum(ya, yb)
+        count = (np.floor(high) - np.floor(low)).astype(int)
+        if count.sum() > _BREAK_LIMIT:
+            raise ArithmeticError(f"more than {_BREAK_LIMIT} jumps within |x| <= {reach:.3g}")
+        index = np.repeat(np.arange(len(a)), count)
+        offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        target = np.floor(low)[index] + 1 + offset
+        a, b, ya = a[index], b[index], ya[index]
+    for _ in range(60):
+        middle = (a + b) / 2
+        same = (f(middle) - target > 0) == (ya - target > 0)
+        a, b = np.where(same, middle, a), np.where(same, b, middle)
+    return (a + b) / 2
+
+
+def _normal_breaks(similarity: Similarity, v: Array, m: Array, tau: float, d: float) -> Array:
+    scale = np.sqrt(v)
+    reach = float(np.max(np.abs(m) + 45 * scale))
+    return (kinks(similarity, tau, d, reach)[None, :] - m[:, None]) / scale[:, None]
+
+
+# --- the statistics ---
+
+
+def fixed_probe(similarity: Similarity, d: float, tau: float) -> Expectation:
+    """E[g(X)²]/g(d)² with X ~ N(0, d)."""
+    sign, log_signal = similarity.sign_and_log(float(d), tau, d)
+    if sign == 0:
+        return Expectation(math.inf, reason=f"no signal: g({d:g}) = 0")
+    log, error = log_second_moment(similarity, float(d), tau, d, closed=False)
+    if np.isposinf(log[0]):
+        return Expectation(math.inf, reason="E[g(X)^2] diverges: g grows too fast for a normal X")
+    return Expectation(float(log[0] - 2 * log_signal), float(error[0]))
+
+
+def sphere_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
+    """E[g(dT)²]/g(d)² with T the cosine of two random directions in R^d, d ≥ 1."""
+    sign, log_signal = similarity.sign_and_log(float(d), tau, d)
+    if sign == 0:
+        return Expectation(math.inf, reason=f"no signal: g({d:g}) = 0")
+    if d == 1:
+        signs, logs = similarity.sign_and_log(np.array([-1.0, 1.0]), tau, d)
+        values = np.where(signs == 0, -np.inf, 2 * logs)
+        return Expectation(float(np.logaddexp(*values)) + math.log(0.5) - 2 * float(log_signal))
+    log_norm = _log_angle_norm(d)
+
+    def log_f(angle: Array, row: Array) -> Array:  # T = sin(angle) makes the density smooth for d = 2 and 3 too
+        signs, logs = similarity.sign_and_log(d * np.sin(angle), tau, d)
+        weight = (d - 2) * np.log(np.cos(angle)) if d != 2 else 0.0
+        return np.where(signs == 0, -np.inf, 2 * logs) + weight + log_norm
+
+    corners = np.arcsin(np.clip(kinks(similarity, tau, d, float(d)) / d, -1, 1))[None, :]
+    result = _twice(log_f, _angle_grids(), corners)
+    return Expectation(float(result.log[0] - 2 * log_signal), float(result.error[0]))
+
+
+def _log_angle_norm(d: float) -> float:
+    """log Γ(d/2)/(Γ((d−1)/2) √π), the constant before cos^{d−2}, without cancellation for large d."""
+    z = d / 2
+    spread = 0.5 * math.log(z) - (z - 0.5) * math.log1p(-0.5 / z) - 0.5
+    return _log_gamma_excess(z) - _log_gamma_excess(z - 0.5) + spread - 0.5 * math.log(math.pi)
+
+
+@lru_cache(maxsize=1)
+def _angle_grids() -> tuple[Array, Array]:
+    made = []
+    for step in (0.05, 0.037):
+        side = np.concatenate([np.geomspace(1e-8, step, 16)[:-1], np.arange(step, np.pi / 2, step), [np.pi / 2]])
+        made.append(np.concatenate([-side[::-1], [0.0], side]))
+    return made[0], made[1]
+
+
+def gaussian_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
+    """E over s ~ χ²_d of E[g(X)² | s]/g(s)², X ~ N(0, s)."""
+    zero = vanishing(similarity, d, tau)
+    if zero is not None:
+        return Expectation(math.inf, reason=f"the signal g(‖k‖²) vanishes at ‖k‖² = {zero:.6g}")
+    return _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=True, signal=-2))
+
+
+def ratio_of_means(similarity: Similarity, d: float, tau: float) -> tuple[Expectation, Expectation]:
+    """(E‖r‖² per other pair, E c²), both per E‖v‖², over keys N(0, I_d)."""
+    return (
+        _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=True, signal=0)),
+        _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=False, signal=2)),
+    )
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """The log-integrand over u = log(s/d): χ²_d density × E[g(X)² | s]^noise × g(s)^signal."""
+
+    similarity: Similarity
+    d: float
+    tau: float
+    noise: bool
+    signal: int
+    inner_errors: list[float] = field(default_factory=list)
+
+    def __call__(self, u: Array, row: Array, *, rough: bool = False) -> Array:
+        s = self.d * np.exp(u)
+        log = self.d / 2 * (u - np.expm1(u)) - _log_gamma_excess(self.d / 2)
+        if self.signal:
+            sign, size = self.similarity.sign_and_log(s, self.tau, self.d)
+            log = log + np.where(sign == 0, -self.signal * np.inf, self.signal * size)
+        if self.noise:
+            log = log + (self._rough_noise(s) if rough else self._noise(s))
+        return log
+
+    def _noise(self, s: Array) -> Array:
+        log, error = log_second_moment(self.similarity, s.ravel(), self.tau, self.d, closed=False)
+        self.inner_errors.append(float(error.max()))
+        return log.reshape(s.shape)
+
+    def _rough_noise(self, s: Array) -> Array:
+        """The inner integrand's largest value: right up to a few nats, enough to find peaks and ends."""
+        v = s.ravel()
+        grid = np.tile(_normal_grids()[0], (len(v), 1))
+        log_f = _normal_integrand(self.similarity, v, np.zeros_like(v), self.tau, self.d)
+        with np.errstate(all="ignore"):
+            where, height, _ = peak(log_f, grid, rounds=3)
+        return np.where(np.abs(where) >= _EDGE / 10, np.inf, height).reshape(s.shape)
+
+
+def _log_gamma_excess(z: float) -> float:
+    """log Γ(z) − z log z + z without the cancellation that would cost 1e-11 at z = 8192."""
+    if z < 20:
+        return float(gammaln(z)) - z * math.log(z) + z
+    return _LOG_SQRT_2PI - math.log(z) / 2 + (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * z * z)) / z**2) / z**2) / z
+
+
+def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio) -> Expectation:
+    """∫ du exp(integrand), with both ends examined first: slopes in u = log(s/d) decide convergence."""
+    deepest = _smallest_reliable(similarity, d, tau) - math.log(d)
+    scan = np.concatenate([np.linspace(deepest, -14, 24)[:-1], np.linspace(-14, _FAR, 260)])[None, :]
+
+    def rough(u: Array, row: Array) -> Array:
+        return integrand(u, row, rough=True)
+
+    with np.errstate(all="ignore"):
+        heights = rough(scan, np.zeros((1, 1), dtype=int))[0]
+        slope = float((heights[1] - heights[0]) / (scan[0, 1] - scan[0, 0]))
+        where, top, width = peak(rough, scan)
+    if np.isnan(heights).any() or np.isposinf(heights).any():
+        bad = d * math.exp(scan[0][np.isnan(heights) | np.isposinf(heights)][0])
+        return Expectation(math.inf, reason=f"E[g(X)^2] diverges at ‖k‖² = {bad:.3g}: g grows too fast")
+    if slope < 1e-9:
+        return Expectation(math.inf, reason=f"short keys: the integrand grows like s^{slope:.3g}/s as s → 0, d = {d:g}")
+    if heights[-1] >= top[0] - NEGLIGIBLE or where[0] > _FAR - 8:
+        return Expectation(math.inf, reason="long keys: the noise outgrows the signal and the density as s → ∞")
+    high = heights >= top[0] - NEGLIGIBLE - 20
+    index = np.flatnonzero(high) if high.any() else np.array([int(np.searchsorted(scan[0], where[0]))])
+    low = float(scan[0][max(index[0] - 1, 0)])
+    up = float(scan[0][min(index[-1] + 1, scan.shape[1] - 1)])
+    steps = np.array([-12, -6, -3, -1, 0, 1, 3, 6, 12.0])
+    edges = np.concatenate([np.linspace(low, up, 12), where[0] + width[0] * steps])
+    edges = np.unique(np.clip(edges, low, up))
+    corners = kinks(similarity, tau, d, d * math.exp(up))
+    breaks = np.log(corners[corners > 0] / d)[None, :]
+    result = log_integral(integrand, edges[None, :], breaks, rtol=1e-12)
+    log = float(result.log[0])
+    if result.open_left[0]:  # below the reliable range the integrand is a power of s: its integral is known
+        log = float(np.logaddexp(log, _height(integrand, low) - math.log(slope)))
+    error = float(result.error[0]) + max(integrand.inner_errors, default=0.0)
+    if error > TOLERANCE:
+        raise ArithmeticError(f"quadrature reached a relative error of {error:.1e}, not {TOLERANCE:.0e}")
+    return Expectation(log, error)
+
+
+def _height(integrand: _Ratio, u: float) -> float:
+    return float(integrand(np.array([[u]]), np.zeros((1, 1), dtype=int))[0, 0])
+
+
+def _smallest_reliable(similarity: Similarity, d: float, tau: float) -> float:
+    """log of the smallest s at which g is evaluated well: e^-690, or e^-28 where g(x) → 0 by cancellation."""
+    x = np.array([1e-299, 1e-290, 1e-6, 1e-5])
+    sign, log = similarity.sign_and_log(x, tau, d)
+    if (sign == 0).any() or not np.isfinite(log).all():
+        return -28.0
+    order = np.diff(log)[[0, 2]] / np.diff(np.log(x))[[0, 2]]
+    return -690.0 if abs(order[0] - order[1]) < 1e-3 else -28.0
+
+
+def vanishing(similarity: Similarity, d: float, tau: float) -> float | None:
+    """A point s > 0 where g(s) = 0, or None: a sign change or a touch of 0 on a scan of (0, 10³ d + 10³)."""
+    if form(similarity, tau, d) is not None or similarity.twin is not None:
+        return None
+    s = np.unique(np.concatenate([np.geomspace(1e-5, 1e3 * (d + 1), 4001), np.linspace(0, 4 * d + 40, 4002)[1:]]))
+    sign, log = similarity.sign_and_log(s, tau, d)
+    if np.isnan(sign).any():
+        raise ArithmeticError(f"g is not a real number at x = {s[np.isnan(sign)][0]:.6g}")
+    if (sign == 0).any():
+        return float(s[sign == 0][0])
+    change = np.flatnonzero(sign[1:] != sign[:-1])
+    if len(change):
+        return float(s[change[0]])
+    dips = np.flatnonzero((log[1:-1] < log[:-2]) & (log[1:-1] < log[2:])) + 1
+    if not len(dips):
+        return None
+    # zoom into every dip; at a zero of even order the logarithm falls without end
+    low, high, start = s[dips - 1], s[dips + 1], log[dips]
+    for _ in range(12):
+        points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 11)
+        values = similarity.sign_and_log(points, tau, d)[1]
+        best = np.clip(values.argmin(axis=1), 1, 9)
+        rows = np.arange(len(dips))
+        low, high, depth = points[rows, best - 1], points[rows, best + 1], values.min(axis=1)
+    deep = depth < start - 12
+    return float(low[deep][0]) if deep.any() else None
