@@ -51,12 +51,16 @@ def log_second_moment(
         log = closed_second_moment(found, v, m)
         if log is not None:
             return log, 4e-16 * np.abs(log)
-    result = _twice(_normal_integrand(similarity, v, m, tau, d), _normal_grids(), _normal_breaks(similarity, v, m, tau, d))
+    result = _twice(
+        _normal_integrand(similarity, v, m, tau, d), _normal_grids(), _normal_breaks(similarity, v, m, tau, d)
+    )
     diverges = result.open_left | result.open_right | np.isposinf(result.log)
     return np.where(diverges, np.inf, result.log), result.error
 
 
-def _normal_integrand(similarity: Similarity, v: Array, m: Array, tau: float, d: float) -> Callable[[Array, Array], Array]:
+def _normal_integrand(
+    similarity: Similarity, v: Array, m: Array, tau: float, d: float
+) -> Callable[[Array, Array], Array]:
     scale = np.sqrt(v)
 
     def log_f(z: Array, row: Array) -> Array:
