@@ -136,7 +136,8 @@ def gaussian_mean(f: Form, d: float) -> float:
 
 def _at_threshold(f: Form) -> bool:
     """Whether 1 + 4b − 4b² ≤ 0 up to the rounding of b."""
-    return 1 + 4 * f.rate - 4 * f.rate**2 <= 4 * np.finfo(float).eps * (1 + 4 * abs(f.rate) + 4 * f.rate**2)
+    rounding = 4 * math.ulp(1.0) * (1 + 4 * abs(f.rate) + 4 * f.rate**2)
+    return 1 + 4 * f.rate - 4 * f.rate**2 <= rounding
 
 
 def sphere_mean(f: Form, d: float) -> float:

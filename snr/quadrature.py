@@ -18,13 +18,13 @@ Array = Any
 LogFunction = Callable[[Array, Array], Array]  # (points [P, K], row [P, 1]) -> log of the integrand, [P, K]
 
 NODES = 20
-NEGLIGIBLE = 60.0  # nats below the peak at which a panel is dropped: e^-60 = 9e-27
+NEGLIGIBLE = 42.0  # nats below the peak at which a panel is dropped: e^-42 = 6e-19
 MAX_PANELS = 200_000
 
 
 @dataclass(frozen=True)
 class LogIntegral:
-    """log of the integrals, [rows], and a bound estimate of their relative errors, [rows].
+    """log of the integrals (inf where the integrand is), and estimates of their relative errors, [rows] each.
 
     `open_left` and `open_right` say where the scanned range ends before the integrand has become negligible.
     """
@@ -53,9 +53,12 @@ def log_integral(log_f: LogFunction, grid: Array, breaks: Array | None = None, r
     cells[:, 1:] |= cells[:, :-1].copy()
     cells[:, :-1] |= cells[:, 1:].copy()
     cells &= edges[:, 1:] > edges[:, :-1]
-    row, column = np.nonzero(cells)
+    infinite = np.isposinf(top)
+    row, column = np.nonzero(cells & ~infinite)
+    if len(row) > MAX_PANELS:
+        raise ArithmeticError(f"more than {MAX_PANELS} pieces to integrate over")
     log, error = _bisect(log_f, row, edges[row, column], edges[row, column + 1], len(grid), rtol)
-    return LogIntegral(log, error, high[:, 0], high[:, -1])
+    return LogIntegral(np.where(infinite[:, 0], np.inf, log), error, high[:, 0], high[:, -1])
 
 
 @lru_cache(maxsize=4)
@@ -65,7 +68,7 @@ def _legendre(nodes: int) -> tuple[Array, Array]:
 
 
 def peak(log_f: LogFunction, grid: Array, rounds: int = 5) -> tuple[Array, Array, Array]:
-    """Where each row's log-integrand is largest, how large, and the half-width over which it falls by about 1: [rows]."""
+    """Where each row's log-integrand is largest, how large, and over which half-width it falls by about 1: [rows]."""
     rows = np.arange(len(grid))
     index = np.zeros((len(grid), 1), dtype=int) + rows[:, None]
     points, heights = grid, _checked(log_f, grid, index)
