@@ -72,7 +72,7 @@ def _normal_integrand(
 
 
 def _twice(log_f: Any, grids: tuple[Array, Array], breaks: Array) -> LogIntegral:
-    """Two integrations on different first panels; they must agree, or a narrow feature slipped through one of them.
+    """Two integrations on different first panels: where they disagree a narrow feature slipped through one of them.
 
     Of many rows, which differ by the variance only, every eighth is done twice.
     """
@@ -85,9 +85,8 @@ def _twice(log_f: Any, grids: tuple[Array, Array], breaks: Array) -> LogIntegral
     with np.errstate(invalid="ignore"):
         gap = np.abs(first.log[again] - second.log)
     gap[~np.isfinite(gap)] = 0.0
-    error = np.maximum(first.error, gap.max())
-    if (error > TOLERANCE).any() and not (first.open_left | first.open_right).any():
-        raise ArithmeticError(f"quadrature reached a relative error of {error.max():.1e}, not {TOLERANCE:.0e}")
+    error = first.error.copy()
+    error[again] = np.maximum(error[again], gap)
     return LogIntegral(first.log, error, first.open_left, first.open_right)
 
 
@@ -177,6 +176,12 @@ def _normal_breaks(similarity: Similarity, v: Array, m: Array, tau: float, d: fl
     return (kinks(similarity, tau, d, reach)[None, :] - m[:, None]) / scale[:, None]
 
 
+def _tolerable(error: float) -> float:
+    if error > TOLERANCE:
+        raise ArithmeticError(f"quadrature reached a relative error of {error:.1e}, not {TOLERANCE:.0e}")
+    return error
+
+
 def condensation_line(similarity: Similarity, d: float, tau: float) -> float:
     """The ln N below which the noise of a probe of norm √d is carried by one rare key among N (random-energy regime).
 
@@ -204,7 +209,7 @@ def fixed_probe(similarity: Similarity, d: float, tau: float) -> Expectation:
     log, error = log_second_moment(similarity, float(d), tau, d, closed=False)
     if np.isposinf(log[0]):
         return Expectation(math.inf, reason="E[g(X)^2] diverges: g grows too fast for a normal X")
-    return Expectation(float(log[0] - 2 * log_signal), float(error[0]))
+    return Expectation(float(log[0] - 2 * log_signal), _tolerable(float(error[0])))
 
 
 def sphere_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
@@ -225,7 +230,7 @@ def sphere_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
 
     corners = np.arcsin(np.clip(kinks(similarity, tau, d, float(d)) / d, -1, 1))[None, :]
     result = _twice(log_f, _angle_grids(), corners)
-    return Expectation(float(result.log[0] - 2 * log_signal), float(result.error[0]))
+    return Expectation(float(result.log[0] - 2 * log_signal), _tolerable(float(result.error[0])))
 
 
 def log_angle_norm(d: float) -> float:
@@ -269,7 +274,7 @@ class _Ratio:
     tau: float
     noise: bool
     signal: int
-    inner_errors: list[float] = field(default_factory=list)
+    inner_errors: list[tuple[float, float]] = field(default_factory=list)  # (height, relative error there)
 
     def __call__(self, u: Array, row: Array, *, rough: bool = False) -> Array:
         s = self.d * np.exp(u)
@@ -277,14 +282,22 @@ class _Ratio:
         if self.signal:
             sign, size = self.similarity.sign_and_log(s, self.tau, self.d)
             log = log + np.where(sign == 0, -self.signal * np.inf, self.signal * size)
-        if self.noise:
-            log = log + (self._rough_noise(s) if rough else self._noise(s))
-        return log
+        if not self.noise:
+            return log
+        if rough:
+            noise = self._rough_noise(s)
+        else:
+            noise, error = log_second_moment(self.similarity, s.ravel(), self.tau, self.d, closed=False)
+            noise = noise.reshape(s.shape)
+            self.inner_errors.extend(zip((log + noise).ravel(), error))
+        return np.where(np.isposinf(noise), np.inf, log + noise)
 
-    def _noise(self, s: Array) -> Array:
-        log, error = log_second_moment(self.similarity, s.ravel(), self.tau, self.d, closed=False)
-        self.inner_errors.append(float(error.max()))
-        return log.reshape(s.shape)
+    def inner_error(self, top: float) -> float:
+        """The relative error that the inner integrals bring in, weighted by the integrand: over ten peak widths."""
+        if not self.inner_errors:
+            return 0.0
+        height, error = np.array(self.inner_errors).T
+        return float(10 * np.max(error * np.exp(np.minimum(height - top, 0.0))))
 
     def _rough_noise(self, s: Array) -> Array:
         """The inner integrand's largest value: right up to a few nats, enough to find peaks and ends."""
@@ -314,11 +327,12 @@ def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio)
     with np.errstate(all="ignore"):
         heights = rough(scan, np.zeros((1, 1), dtype=int))[0]
         slope = float((heights[1] - heights[0]) / (scan[0, 1] - scan[0, 0]))
+        finite = np.isfinite(heights[:2]).all()
         where, top, width = peak(rough, scan)
     if np.isnan(heights).any() or np.isposinf(heights).any():
         bad = d * math.exp(scan[0][np.isnan(heights) | np.isposinf(heights)][0])
         return Expectation(math.inf, reason=f"E[g(X)^2] diverges from ‖k‖² = {bad:.3g} on: g grows too fast")
-    if slope < 1e-9:
+    if finite and slope < 1e-9:
         return Expectation(math.inf, reason=f"short keys: the integrand grows like s^{slope:.3g}/s as s → 0, d = {d:g}")
     if heights[-1] >= top[0] - NEGLIGIBLE or where[0] > _FAR - 8:
         return Expectation(math.inf, reason="long keys: the noise outgrows the signal and the density as s → ∞")
@@ -335,10 +349,12 @@ def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio)
     log = float(result.log[0])
     if result.open_left[0]:  # below the reliable range the integrand is a power of s: its integral is known
         log = float(np.logaddexp(log, _height(integrand, low) - math.log(slope)))
-    error = float(result.error[0]) + max(integrand.inner_errors, default=0.0)
-    if error > TOLERANCE:
-        raise ArithmeticError(f"quadrature reached a relative error of {error:.1e}, not {TOLERANCE:.0e}")
-    return Expectation(log, error)
+        # up to corrections of relative order √s, as the products are of that order
+        left = math.exp(_height(integrand, low) - math.log(slope) - log) * math.exp(low / 2) * math.sqrt(d)
+    else:
+        left = 0.0
+    error = float(result.error[0]) + integrand.inner_error(float(top[0])) + left
+    return Expectation(log, _tolerable(error))
 
 
 def _height(integrand: _Ratio, u: float) -> float:
@@ -346,13 +362,19 @@ def _height(integrand: _Ratio, u: float) -> float:
 
 
 def _smallest_reliable(similarity: Similarity, d: float, tau: float) -> float:
-    """log of the smallest s at which g is evaluated well: e^-690, or e^-28 where g(x) → 0 by cancellation."""
-    x = np.array([1e-299, 1e-290, 1e-6, 1e-5])
+    """log of the smallest s at which g(s) is evaluated well: −690, or more where g(s) → 0 by cancellation as s → 0.
+
+    exp(x) − 1 is 0 in floating point below 1e-16; a million times larger it is good to six digits, and a power of s.
+    """
+    x = 10.0 ** np.arange(-299, -2)
     sign, log = similarity.sign_and_log(x, tau, d)
-    if (sign == 0).any() or not np.isfinite(log).all():
-        return -28.0
-    order = np.diff(log)[[0, 2]] / np.diff(np.log(x))[[0, 2]]
-    return -690.0 if abs(order[0] - order[1]) < 1e-3 else -28.0
+    dead = np.flatnonzero((sign == 0) | ~np.isfinite(log))
+    if not len(dead):
+        return -690.0
+    if not np.isfinite(log[-2:]).all():
+        return -60.0  # g is 0 near 0: nothing is lost below
+    order = max(float(log[-1] - log[-2]) / math.log(10), 0.1)
+    return float(np.log(x[dead[-1]])) + 6 * math.log(10) / order
 
 
 def vanishing(similarity: Similarity, d: float, tau: float) -> float | None:

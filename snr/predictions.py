@@ -18,6 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from snr import closed_forms, expectation
 from snr.closed_forms import Form, form
 from snr.expectation import Expectation
@@ -108,6 +110,7 @@ def predict(
     """
     width = _check(n, d, tau, keys, heads)
     law = "sphere" if similarity.cosine else keys
+    _check_real(similarity, width, tau)
     found = form(similarity, tau, width)
     pairs = math.log(n - 1) if n > 1 else -math.inf
     exact, fixed, ratio = _statistics(similarity, found, law, width, tau, pairs)
@@ -138,6 +141,16 @@ def _check(n: int, d: int, tau: float, keys: str, heads: int) -> int:
     if heads < 1 or d % heads:
         raise ValueError(f"{heads} heads do not divide the width {d}")
     return d // heads
+
+
+def _check_real(similarity: Similarity, d: float, tau: float) -> None:
+    if similarity.twin is not None:
+        return
+    x = np.concatenate([-np.geomspace(1e-3, 8 * d, 40), np.geomspace(1e-3, 8 * d, 40)])
+    sign, log = similarity.sign_and_log(x, tau, d)
+    bad = np.isnan(sign) | np.isnan(log)
+    if bad.any():
+        raise ValueError(f"is not a real number at x = {x[bad][0]:.3g}; inner products take both signs")
 
 
 def paper_log(similarity: Similarity, n: float, d: float, tau: float) -> float | None:

@@ -20,6 +20,7 @@ LogFunction = Callable[[Array, Array], Array]  # (points [P, K], row [P, 1]) -> 
 NODES = 20
 NEGLIGIBLE = 42.0  # nats below the peak at which a panel is dropped: e^-42 = 6e-19
 MAX_PANELS = 200_000
+DEPTH = 150  # halvings of a panel
 
 
 @dataclass(frozen=True)
@@ -40,25 +41,35 @@ def log_integral(log_f: LogFunction, grid: Array, breaks: Array | None = None, r
 
     grid: [rows, points], ascending; its cells are the first panels, so it should resolve what is not a single peak.
     breaks: [rows, k], points where the integrand has a kink or a jump (those outside the range are ignored).
-    Raises ArithmeticError where the integrand is not a number or does not settle within MAX_PANELS panels.
+    A singularity inside is integrated if it is weak enough, and makes the integral inf if it is not integrable. Raises
+    ArithmeticError where the integrand is not a number or does not settle within MAX_PANELS panels.
     """
     grid = np.atleast_2d(np.asarray(grid, dtype=float))
     edges, heights = _with_peaks(log_f, grid)
     if breaks is not None and np.size(breaks):
         inside = np.clip(np.atleast_2d(breaks), grid[:, :1], grid[:, -1:])
         edges, heights = _merge(log_f, edges, heights, np.broadcast_to(inside, (len(grid), inside.shape[1])))
+    heights = _without_poles(heights)
     top = heights.max(axis=1, keepdims=True)
     high = heights >= top - NEGLIGIBLE
     cells = high[:, :-1] | high[:, 1:]
     cells[:, 1:] |= cells[:, :-1].copy()
     cells[:, :-1] |= cells[:, 1:].copy()
     cells &= edges[:, 1:] > edges[:, :-1]
-    infinite = np.isposinf(top)
-    row, column = np.nonzero(cells & ~infinite)
+    row, column = np.nonzero(cells)
     if len(row) > MAX_PANELS:
         raise ArithmeticError(f"more than {MAX_PANELS} pieces to integrate over")
     log, error = _bisect(log_f, row, edges[row, column], edges[row, column + 1], len(grid), rtol)
-    return LogIntegral(np.where(infinite[:, 0], np.inf, log), error, high[:, 0], high[:, -1])
+    return LogIntegral(log, error, high[:, 0], high[:, -1])
+
+
+def _without_poles(heights: Array) -> Array:
+    """Isolated infinite heights at panel edges replaced by their neighbours': no panel is evaluated at its edges."""
+    beside = np.maximum(
+        np.concatenate([heights[:, 1:2], heights[:, :-1]], axis=1),
+        np.concatenate([heights[:, 1:], heights[:, -2:-1]], axis=1),
+    )
+    return np.where(np.isposinf(heights), beside, heights)
 
 
 @lru_cache(maxsize=4)
@@ -110,28 +121,48 @@ def _bisect(log_f: LogFunction, row: Array, a: Array, b: Array, rows: int, rtol:
     error = np.zeros(rows)
     parent, _ = _panels(log_f, row, a, b)
     spent = len(row)
-    while len(row):
+    for level in range(DEPTH + 1):
+        if not len(row):
+            break
         middle = (a + b) / 2
         left, noise_left = _panels(log_f, row, a, middle)
         right, noise_right = _panels(log_f, row, middle, b)
         both = np.logaddexp(left, right)
         total = done.copy()
         np.logaddexp.at(total, row, both)
-        level = np.where(np.isfinite(total), total, 0.0)[row]
-        share = np.exp(both - level)
-        difference = np.abs(share - np.exp(np.minimum(parent - level, 700.0)))
-        noise = np.maximum(noise_left, noise_right) * share  # rounding of log_f itself
+        if level == DEPTH - 20:
+            before = total
+        if level == DEPTH:
+            return _singular(done, error, row, before, total)
+        infinite = np.isposinf(total)
+        done[infinite] = np.inf
+        anchor = np.where(np.isfinite(total), total, 0.0)[row]
+        with np.errstate(over="ignore", invalid="ignore"):
+            share = np.exp(both - anchor)
+            difference = np.abs(share - np.exp(np.minimum(parent - anchor, 700.0)))
+            noise = np.maximum(noise_left, noise_right) * share  # rounding of log_f itself
         narrow = b - a <= 4e-16 * np.maximum(np.abs(a), np.abs(b))
-        accept = (difference <= rtol + noise) | narrow
+        accept = (difference <= rtol + noise) | narrow | infinite[row]
         np.logaddexp.at(done, row[accept], both[accept])
-        np.add.at(error, row[accept], (difference + noise)[accept])
+        np.add.at(error, row[accept], np.where(infinite[row], 0.0, difference + noise)[accept])
         go = ~accept
         spent += 2 * int(go.sum())
-        if spent > MAX_PANELS:
-            raise ArithmeticError(f"the integrand does not settle within {MAX_PANELS} panels")
+        if spent > max(MAX_PANELS, 4 * DEPTH * rows):
+            raise ArithmeticError(f"the integrand does not settle within {spent} panels")
         parent = np.concatenate([left[go], right[go]])
         row, a, b = np.tile(row[go], 2), np.concatenate([a[go], middle[go]]), np.concatenate([middle[go], b[go]])
     return done, error
+
+
+def _singular(done: Array, error: Array, row: Array, before: Array, total: Array) -> tuple[Array, Array]:
+    """After DEPTH halvings towards a point: a total that still grows is infinite, one that does not was not reached."""
+    with np.errstate(invalid="ignore"):
+        growing = total - before > 0.01
+    if not growing[row].all():
+        raise ArithmeticError(f"the integrand's singularity does not settle within {DEPTH} halvings")
+    log = done.copy()
+    log[row] = np.inf
+    return log, error
 
 
 def _panels(log_f: LogFunction, row: Array, a: Array, b: Array) -> tuple[Array, Array]:
@@ -141,9 +172,9 @@ def _panels(log_f: LogFunction, row: Array, a: Array, b: Array) -> tuple[Array, 
     heights = _checked(log_f, a[:, None] + width[:, None] * x, row[:, None])
     top = heights.max(axis=1)
     anchor = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        sums = np.log(np.exp(heights + log_w - anchor[:, None]).sum(axis=1)) + anchor + np.log(width)
-    return sums, 4e-16 * np.abs(anchor)
+    with np.errstate(divide="ignore", over="ignore"):
+        sums = np.log(np.exp(np.minimum(heights, 1e300) + log_w - anchor[:, None]).sum(axis=1)) + anchor + np.log(width)
+    return np.where(np.isposinf(top), np.inf, sums), 4e-16 * np.abs(anchor)
 
 
 def _checked(log_f: LogFunction, points: Array, row: Array) -> Array:
