@@ -22,6 +22,7 @@ from snr.similarity import Similarity
 
 Array = Any
 TOLERANCE = 1e-10
+_NO_MOMENT = "E[g(X)^2] diverges for a normal X: g grows too fast or has a pole"
 _BREAK_LIMIT = 20_000
 _EDGE = 1e15  # standard deviations; an integrand that still grows there diverges
 _FAR = 30.0  # s up to e^30 d: a mass near there cannot be told from a divergence in double precision
@@ -208,7 +209,7 @@ def fixed_probe(similarity: Similarity, d: float, tau: float) -> Expectation:
         return Expectation(math.inf, reason=f"no signal: g({d:g}) = 0")
     log, error = log_second_moment(similarity, float(d), tau, d, closed=False)
     if np.isposinf(log[0]):
-        return Expectation(math.inf, reason="E[g(X)^2] diverges: g grows too fast for a normal X")
+        return Expectation(math.inf, reason=_NO_MOMENT)
     return Expectation(float(log[0] - 2 * log_signal), _tolerable(float(error[0])))
 
 
@@ -254,6 +255,8 @@ def gaussian_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
     zero = vanishing(similarity, d, tau)
     if zero is not None:
         return Expectation(math.inf, reason=f"the signal g(‖k‖²) vanishes at ‖k‖² = {zero:.6g}")
+    if np.isposinf(log_second_moment(similarity, float(d), tau, d, closed=False)[0][0]):
+        return Expectation(math.inf, reason=_NO_MOMENT)
     return _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=True, signal=-2))
 
 
@@ -293,11 +296,12 @@ class _Ratio:
         return np.where(np.isposinf(noise), np.inf, log + noise)
 
     def inner_error(self, top: float) -> float:
-        """The relative error that the inner integrals bring in, weighted by the integrand: over ten peak widths."""
+        """The relative error that the inner integrals bring in: their errors' mean, weighted by the integrand."""
         if not self.inner_errors:
             return 0.0
         height, error = np.array(self.inner_errors).T
-        return float(10 * np.max(error * np.exp(np.minimum(height - top, 0.0))))
+        weight = np.exp(np.minimum(height - top, 0.0))
+        return float(np.sum(weight * error) / np.sum(weight))
 
     def _rough_noise(self, s: Array) -> Array:
         """The inner integrand's largest value: right up to a few nats, enough to find peaks and ends."""
@@ -305,7 +309,7 @@ class _Ratio:
         grid = np.tile(_normal_grids()[0], (len(v), 1))
         log_f = _normal_integrand(self.similarity, v, np.zeros_like(v), self.tau, self.d)
         with np.errstate(all="ignore"):
-            where, height, _ = peak(log_f, grid, rounds=3)
+            where, height, _ = peak(log_f, grid, rounds=8)
         return np.where(np.abs(where) >= _EDGE / 10, np.inf, height).reshape(s.shape)
 
 

@@ -64,12 +64,9 @@ def log_integral(log_f: LogFunction, grid: Array, breaks: Array | None = None, r
 
 
 def _without_poles(heights: Array) -> Array:
-    """Isolated infinite heights at panel edges replaced by their neighbours': no panel is evaluated at its edges."""
-    beside = np.maximum(
-        np.concatenate([heights[:, 1:2], heights[:, :-1]], axis=1),
-        np.concatenate([heights[:, 1:], heights[:, -2:-1]], axis=1),
-    )
-    return np.where(np.isposinf(heights), beside, heights)
+    """Infinite heights at panel edges replaced by the row's largest finite one: no panel is evaluated at its edges."""
+    finite = np.where(np.isposinf(heights), -np.inf, heights).max(axis=1, keepdims=True)
+    return np.where(np.isposinf(heights), np.where(np.isfinite(finite), finite, 0.0), heights)
 
 
 @lru_cache(maxsize=4)
@@ -174,7 +171,7 @@ def _panels(log_f: LogFunction, row: Array, a: Array, b: Array) -> tuple[Array, 
     anchor = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         sums = np.log(np.exp(np.minimum(heights, 1e300) + log_w - anchor[:, None]).sum(axis=1)) + anchor + np.log(width)
-    return np.where(np.isposinf(top), np.inf, sums), 4e-16 * np.abs(anchor)
+    return np.where(np.isposinf(top), np.inf, sums), 2e-16 * np.abs(anchor)
 
 
 def _checked(log_f: LogFunction, points: Array, row: Array) -> Array:
