@@ -81,9 +81,7 @@ def derive(similarity: Similarity) -> Derivation:
     half, parts = terms
     on_sphere = _sphere(similarity, half, parts)
     if similarity.cosine:
-        steps[1] = Step(
-            "Keys scaled to norm √d give c = g(d) and X = d·T, T the cosine of two random directions."
-        )
+        steps[1] = Step("Keys scaled to norm √d give c = g(d) and X = d·T, T the cosine of two random directions.")
         return Derivation((*steps, *on_sphere[1]), sphere=on_sphere[0])
     moment = sympy.expand(sum(c * _gaussian_term(m, b) for c, m, b in parts)) * (sympy.Rational(1, 2) if half else 1)
     moment = sympy.factor_terms(sympy.simplify(moment))

@@ -11,7 +11,7 @@ kernel serves all arguments. The median over s and over Gaussian values (‖r‖
 mixture. Euler summation resolves relative widths of S above about a tenth; a narrower S gets its quantiles from three
 moments (Cornish–Fisher), which is good exactly there.
 
-Leading order, keys of norm √d, ln N = αd: `typical_exponent`.
+Leading order for ln N = αd at a fixed tau: `typical_exponent` (Gaussian products) and `sphere_capacity_exponent`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FEW = 14  # norms at which the law of the noise is computed
 
 
 def typical_exponent(alpha: float, tau: float) -> float:
-    """lim (1/d) ln of the typical exp-kernel SNR⁻¹ for N = e^{αd} keys of norm √d at a fixed tau.
+    """lim (1/d) ln of the typical exp-kernel SNR⁻¹ for N = e^{αd} Gaussian keys, probe of norm √d, at a fixed tau.
 
     Uncondensed, α ≥ 2/tau²: the mean's α − 2(tau−1)/tau². Condensed: the nearest key, at x = d√(2α), carries the noise:
     (2/tau)(√(2α) − 1). The zero of this in α is the typical capacity exponent.
@@ -53,6 +53,16 @@ def typical_exponent(alpha: float, tau: float) -> float:
 def capacity_exponent(tau: float) -> float:
     """α* with typical_exponent(α*, tau) = 0: 2(tau−1)/tau² for tau ≥ 2, else ½. P has 2(tau−1)/tau² for every tau."""
     return 2 * (tau - 1) / tau**2 if tau >= 2 else 0.5
+
+
+def sphere_capacity_exponent(tau: float) -> float:
+    """The same for keys uniform on ‖k‖ = √d, where mean and typical agree: 2/tau − max_t [½ ln(1−t²) + 2t/tau].
+
+    A cosine near t has probability (1−t²)^{d/2}, not e^{−t²d/2}, and no key can have t > 1: the exponent exceeds P's
+    2(tau−1)/tau² for every tau, has no bound as tau → 0, and so no best temperature.
+    """
+    t = tau * (math.sqrt(1 + 16 / tau**2) - 1) / 4
+    return 2 * (1 - t) / tau - math.log1p(-t * t) / 2
 
 
 @dataclass(frozen=True)
@@ -85,13 +95,16 @@ class RecallLaw:
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (middle, high) if self.cdf(middle) < p else (low, middle)
-        return (low + high) / 2
+        return float((low + high) / 2)
 
 
 def recall_law(
     similarity: Similarity, n: float, d: float, tau: float, keys: str = "gaussian", *, d_v: int | None = None
 ) -> RecallLaw:
-    """The law of one recall's inverse SNR in a memory of n ≥ 2 pairs, keys "gaussian" or "sphere".
+    """The law of one recall's inverse SNR in a memory of n ≥ 2 pairs.
+
+    keys: "gaussian" (all N(0, I_d)), "sphere" (all uniform on ‖k‖ = √d), or "fixed-probe" (a probe of norm √d among
+    Gaussian keys, P's setting).
 
     Accuracy: about 1 % in the quantiles, compared with simulation in the tests. Raises ArithmeticError where g is
     not real, ValueError for n < 2 or beyond e^600.
@@ -102,6 +115,9 @@ def recall_law(
     if keys == "sphere" or similarity.cosine:
         norms, weights = np.array([float(d)]), np.ones(1)
         tables = _sum_quantiles(_sphere_law(similarity, d, tau, pairs), pairs)[None, :]
+    elif keys == "fixed-probe":
+        norms, weights = np.array([float(d)]), np.ones(1)
+        tables = _sum_quantiles(_normal_law(similarity, float(d), d, tau, pairs), pairs)[None, :]
     else:
         # quantiles of S given s are smooth in log s: a polynomial through few norms serves the many of the mixture
         few = _chebyshev_norms(d)
