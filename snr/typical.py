@@ -291,8 +291,8 @@ def _log1p(x: Array) -> Array:
     """log(1 + x) for complex x; numpy's own loses the digits of small x."""
     small = np.abs(x) < 1e-3
     series = x * (1 - x * (0.5 - x * (1 / 3 - x * (0.25 - x * 0.2))))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(small, series, np.log(1 + np.where(small, 0, x)))
+    rest = np.where(small | (np.abs(1 + x) < 1e-300), 1e-300, 1 + x)  # φ = 0: its power is 0 to all digits
+    return np.where(small, series, np.log(rest))
 
 
 def _sum_quantiles(law: _Lattice, pairs: float) -> Array:

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from verify.evidence import Finding, Table
+from verify.options import BadInput, blame, integer, option, real
+from verify.session import Session, check_writable
+
+if TYPE_CHECKING:
+    from snr.similarity import Similarity, Temperature
+
+STATISTICS = ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")
+SIMULATED = range(2, 200_001)
+Points: TypeAlias = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How many pairs does a width hold, how does that scale, and at which temperature is it most?
+
+    N is where the inverse SNR reaches the level, by P's formula (paper), by the exact mean for the key law (exact), for
+    a probe of norm √d (fixed_probe), by the ratio of means, and for the median recall (typical).
+    """
+
+    kernel: tuple[str, ...] = option(("linear", "exp"), help="names, or expressions in x, tau, d", many=True)
+    dk: tuple[int, ...] = option(
+        (64, 128, 256, 512, 1024), help="widths d", parse=integer(1, 16384), many=True, metavar="D"
+    )
+    n: tuple[int, ...] = option(
+        (), help="find the width for so many pairs instead", parse=integer(2, 10**18), many=True, metavar="N"
+    )
+    level: float = option(1.0, help="inverse SNR at which a memory counts as full", parse=real(0, open_low=True))
+    tau: str = option("sqrt", help="temperature: sqrt, 3sqrt, a number or an expression in d")
+    keys: str = option("gaussian", help="law of the keys", choices=("gaussian", "sphere"))
+    statistic: tuple[str, ...] = option(
+        ("paper", "exact", "typical"), help="which inverse SNR", choices=STATISTICS, many=True
+    )
+    temperature: bool = option(False, help="also find the temperature of largest capacity for the first width")
+    simulate: bool = option(False, help="also measure memories of the exact N (where that is at most 200,000)")
+    rel_tol: float = option(0.05, help="relative half-width at which a measurement stops", parse=real(0, open_low=True))
+    max_seconds: float = option(10.0, help="time for one measurement", parse=real(0, open_low=True))
+    seed: int = option(0, help="seed of the measurements", parse=integer(0))
+    plot: str = option("", help="draw ln N against d to FILE.svg or FILE.png", metavar="FILE")
+
+
+def run(options: Options, session: Session) -> Finding:
+    from snr.similarity import similarity, temperature
+
+    if options.plot:
+        if Path(options.plot).suffix not in (".svg", ".png"):
+            raise BadInput(f"--plot {options.plot}: expected a name that ends in .svg or .png")
+        check_writable("--plot", options.plot)
+    kernels = []
+    for text in options.kernel:
+        with blame("--kernel", text):
+            kernels.append(similarity(text))
+    with blame("--tau", options.tau):
+        tau = temperature(options.tau)
+        for d in options.dk:
+            tau(d)
+    if options.n:
+        points = _widths(options, kernels, tau, session)
+        tables = [_width_table(options, points)]
+    else:
+        points = _capacities(options, kernels, tau, session)
+        tables = [_capacity_table(options, points), *_fit_tables(options, points)]
+    if options.temperature:
+        tables.append(_temperature_table(options, kernels, session))
+    files = [Path(options.plot)] if options.plot and not options.n else []
+    if files:
+        _plot(options, points)
+    return Finding("capacity", asdict(options), points=points, tables=tables, summary=_summary(options), files=files)
+
+
+def _capacities(
+    options: Options, kernels: list[Similarity], tau: Temperature, session: Session
+) -> list[dict[str, Any]]:
+    from snr.capacity import log_pairs
+
+    points = []
+    for kernel in kernels:
+        for d in options.dk:
+            session.progress(f"capacity of {kernel.name}, d = {d}")
+            with blame("--kernel", kernel.name):
+                logs = {
+                    name: log_pairs(kernel, d, tau(d), options.level, name, options.keys) for name in options.statistic
+                }
+            point: dict[str, Any] = {"kernel": kernel.name, "d": d, "tau": tau(d), "keys": options.keys}
+            point |= {"level": options.level, "log_n": logs}
+            if options.simulate:
+                exact = logs.get("exact", log_pairs(kernel, d, tau(d), options.level, "exact", options.keys))
+                point["measured"] = _measured(options, kernel, d, tau(d), exact, len(points), session)
+            points.append(point)
+    return points
+
+
+def _measured(
+    options: Options, kernel: Similarity, d: int, tau: float, log_n: float | None, point: int, session: Session
+) -> dict[str, Any] | None:
+    """The measured mean inverse SNR at the N where theory says it is the level; None where no memory of it fits."""
+    if log_n is None or log_n > 20 or round(math.exp(log_n)) not in SIMULATED:
+        return None
+    from snr.estimators import measure  # type: ignore[import-not-found]
+    from snr.keys import Gaussian, Sphere  # type: ignore[import-not-found]
+    from snr.stopping import MaxSeconds, RelTol  # type: ignore[import-not-found]
+
+    n = round(math.exp(log_n))
+    found = measure(
+        kernel,
+        n,
+        d,
+        tau,
+        Gaussian() if options.keys == "gaussian" else Sphere(),
+        stop=RelTol(options.rel_tol) | MaxSeconds(options.max_seconds),
+        seed=options.seed,
+        point=point,
+        progress=lambda e: session.progress(f"{kernel.name}, d = {d}, N = {n}: {e.low:.4g} to {e.high:.4g}"),
+    )
+    return {"n": n, "snr": found.best.plain.to_json(), "flags": list(found.flags)}
+
+
+def _widths(options: Options, kernels: list[Similarity], tau: Temperature, session: Session) -> Points:
+    from snr.capacity import width
+
+    points = []
+    for kernel in kernels:
+        for n in options.n:
+            session.progress(f"width for {kernel.name}, N = {n}")
+            with blame("--kernel", kernel.name):
+                found = {
+                    name: width(kernel, math.log(n), tau, options.level, name, options.keys)
+                    for name in options.statistic
+                }
+            point = {"kernel": kernel.name, "n": n, "tau": options.tau, "keys": options.keys, "level": options.level}
+            points.append(point | {"d": found})
+    return points
+
+
+def count(log_n: float | None) -> str:
+    """A number of pairs from its logarithm: digits while they mean something, then a power of ten."""
+    if log_n is None:
+        return "–"
+    if math.isinf(log_n):
+        return "beyond e^600"
+    return f"{math.exp(log_n):.4g}" if log_n < 23 else f"10^{log_n / math.log(10):.2f}"
+
+
+def _capacity_table(options: Options, points: Points) -> Table:
+    columns = ["kernel", "d", "tau", *(f"N {name}" for name in options.statistic)]
+    rows = []
+    for p in points:
+        row = [p["kernel"], str(p["d"]), f"{p['tau']:.4g}", *(count(p["log_n"][name]) for name in options.statistic)]
+        if options.simulate:
+            row.append(_told(p["measured"]))
+        rows.append(row)
+    if options.simulate:
+        columns.append("SNR⁻¹ measured at N exact")
+    return Table(f"Pairs at which SNR⁻¹ reaches {options.level:g}, {options.keys} keys", columns, rows)
+
+
+def _told(measured: dict[str, Any] | None) -> str:
+    if measured is None:
+        return "not simulated"
+    snr = measured["snr"]
+    return f"{snr['value']:.4g} [{snr['low']:.4g}, {snr['high']:.4g}]"
+
+
+def _width_table(options: Options, points: Points) -> Table:
+    rows = [
+        (p["kernel"], str(p["n"]), *("–" if p["d"][s] is None else str(p["d"][s]) for s in options.statistic))
+        for p in points
+    ]
+    title = f"Smallest width d ≤ 16384 that holds N pairs at SNR⁻¹ = {options.level:g}, {options.keys} keys"
+    return Table(title, ("kernel", "N", *(f"d {name}" for name in options.statistic)), rows)
+
+
+def _fit_tables(options: Options, points: Points) -> list[Table]:
+    """For each kernel and statistic: ln N against ln d, and √d against ½ ln N for kernels that hold e^{O(√d)} pairs."""
+    rows = []
+    for name in dict.fromkeys(p["kernel"] for p in points):
+        for statistic in options.statistic:
+            known = [
+                (p["d"], p["log_n"][statistic])
+                for p in points
+                if p["kernel"] == name and p["log_n"][statistic] is not None and 0 < p["log_n"][statistic] < math.inf
+            ]
+            if len({d for d, _ in known}) >= 3:
+                rows += _fits(name, statistic, known)
+    if not rows:
+        return []
+    columns = ("kernel", "statistic", "fit", "slope", "intercept")
+    return [Table("Scaling: least squares, 99 % intervals from the residuals (curvature, not noise)", columns, rows)]
+
+
+def _fits(name: str, statistic: str, known: list[tuple[int, float]]) -> list[tuple[str, ...]]:
+    from snr.capacity import fit_line
+
+    power = fit_line([math.log(d) for d, _ in known], [log_n for _, log_n in known])
+    root = fit_line([log_n / 2 for _, log_n in known], [math.sqrt(d) for d, _ in known])
+    found: list[tuple[str, ...]] = []
+    for words, fit in (("ln N against ln d", power), ("√d against ½ ln N", root)):
+        slope = f"{fit.slope:.4f} [{fit.slope_low:.4f}, {fit.slope_high:.4f}]"
+        intercept = f"{fit.intercept:.3f} [{fit.intercept_low:.3f}, {fit.intercept_high:.3f}]"
+        found.append((name, statistic, words, slope, intercept))
+    return found
+
+
+def _temperature_table(options: Options, kernels: list[Similarity], session: Session) -> Table:
+    from snr.capacity import best_temperature
+
+    d = options.dk[0]
+    rows = []
+    settings = [
+        ("P's formula", "paper", "gaussian"),
+        ("exact mean, Gaussian keys", "exact", "gaussian"),
+        ("typical, probe of norm √d", "typical", "fixed-probe"),
+        ("exact mean, keys of norm √d", "exact", "sphere"),
+        ("typical, keys of norm √d", "typical", "sphere"),
+    ]
+    for kernel in kernels:
+        if not kernel.uses_tau:
+            continue
+        for words, statistic, keys in settings:
+            session.progress(f"best temperature of {kernel.name}: {words}")
+            best = best_temperature(kernel, d, options.level, statistic, keys)
+            if best is None:
+                continue
+            edge = " (the coldest tried: colder is better)" if best.tau == best.taus[0] else ""
+            line = 2 * d / best.tau**2
+            told = "condensed" if best.log_n < line else "self-averaging"
+            rows.append(
+                (kernel.name, words, f"{best.tau:.3g}{edge}", f"{best.log_n / d:.4f}", f"{line / d:.4f}, {told}")
+            )
+    columns = ("kernel", "statistic", "best tau", "(ln N)/d there", "condensation line 2/tau²")
+    return Table(f"Temperature of largest capacity at d = {d}, SNR⁻¹ = {options.level:g}", columns, rows)
+
+
+def _summary(options: Options) -> str:
+    if options.n:
+        return "d is the smallest width whose capacity at the level is N or more."
+    return "N is a real number; – means that the statistic is infinite or has no formula there."
+
+
+def _plot(options: Options, points: Points) -> None:
+    from verify.report.exhibits.capacity import draw_capacity
+    from verify.report.style import write_figure
+
+    rows = [
+        {"kernel": p["kernel"], "statistic": s, "d": p["d"], "log_n": p["log_n"][s]}
+        for p in points
+        for s in options.statistic
+        if p["log_n"][s] is not None and math.isfinite(p["log_n"][s])
+    ]
+    write_figure(draw_capacity({"rows": rows, "level": options.level}), options.plot, Path(options.plot).suffix[1:])
