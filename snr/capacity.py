@@ -92,7 +92,7 @@ def width(
 
     def holds(d: int) -> bool:
         found = log_pairs(similarity, d, tau(d), level, statistic, keys)
-        return found is not None and found >= log_n
+        return found is not None and found >= log_n - 1e-12 * max(1.0, log_n)  # ties are rounded up
 
     low, high = 0, 1
     while not holds(high):

@@ -54,9 +54,11 @@ def _normal_weights(s: float, tau: float, n: int) -> tuple[Array, Array]:
 
 def _sphere_weights(d: int, tau: float, n: int) -> tuple[Array, Array]:
     reach = math.acos(math.exp(-(math.log(n) + 30) / (d - 2))) if d > 2 else math.pi / 2
-    count = int(2 * reach / min(0.02 / math.sqrt(d), 0.1 * tau / d)) + 1
-    angle = (np.arange(count) + 0.5) * (2 * reach / count) - reach
-    mass = np.exp((d - 2) * np.log(np.cos(angle)) + log_angle_norm(d)) * (2 * reach / count)
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    panels = math.ceil(2 * reach / min(0.4 / math.sqrt(d), 2 * tau / d))
+    width = 2 * reach / panels
+    angle = (-reach + width * (np.arange(panels)[:, None] + (nodes + 1) / 2)).ravel()
+    mass = np.exp((d - 2) * np.log(np.cos(angle)) + log_angle_norm(d)) * np.tile(weights * width / 2, panels)
     return d * (np.sin(angle) - 1) / tau, mass
 
 

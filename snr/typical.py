@@ -331,9 +331,9 @@ def _three_moments(total: _Sum, law: _Lattice, limit: int) -> Array:
     w = np.exp(STEP * (np.arange(len(law.mass)) - limit))[: limit + 1]
     mass = law.mass[: limit + 1]
     first, second, third = (float(mass @ w**k) for k in (1, 2, 3))
-    variance = max(second - first**2 / total.pairs, 0.0)
+    variance = max(second - first * (first / total.pairs), 0.0)
     spread = math.sqrt(variance)
-    central = third - 3 * first * second / total.pairs + 2 * first**3 / total.pairs**2
+    central = third - 3 * second * (first / total.pairs) + 2 * first * (first / total.pairs) ** 2
     skew = central / spread**3 if spread > 1e-9 * first else 0.0
     z = ndtri(LEVELS)
     return total.log_y(np.array(limit)) + np.log(first + spread * (z + skew * (z * z - 1) / 6))

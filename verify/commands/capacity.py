@@ -80,7 +80,7 @@ def _capacities(
 ) -> list[dict[str, Any]]:
     from snr.capacity import log_pairs
 
-    points = []
+    points: Points = []
     for kernel in kernels:
         for d in options.dk:
             session.progress(f"capacity of {kernel.name}, d = {d}")

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KERNELS = ("linear", "relu", "exp", "solu")
-STYLES = {"paper": "--", "exact": "-", "typical": ":", "fixed_probe": "-.", "ratio_of_means": (0, (1, 3))}
+STYLES: dict[str, Any] = {
+    "paper": "--",
+    "exact": "-",
+    "typical": ":",
+    "fixed_probe": "-.",
+    "ratio_of_means": (0, (1, 3)),
+}
 NAMES = {
     "paper": "P's formula",
     "exact": "exact mean",
@@ -26,7 +32,7 @@ def capacities(quick: bool) -> dict[str, Any]:
     from snr.capacity import log_pairs
     from snr.similarity import similarity
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in KERNELS:
         for d in (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096):
             for statistic in ("paper", "exact", "typical"):
@@ -148,7 +154,7 @@ def factors(quick: bool) -> dict[str, Any]:
     from snr.closed_forms import form
     from snr.similarity import similarity
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in KERNELS:
         for i in range(2, 57):
             d = max(3, round(2 ** (i / 4)))
@@ -232,8 +238,8 @@ EXHIBITS = (
         "capacity",
         "How many pairs a width holds",
         "N at which SNR⁻¹ = 1, tau = √d. Dashed: P's formulas (a probe of norm √d). Solid: the exact mean over "
-        "Gaussian keys. Open markers: the median of one recall. Linear and ReLU hold a multiple of d pairs, exp and SoLU "
-        "e^(2√d) up to constants; the mean of exp loses a factor that tends to e⁴.",
+        "Gaussian keys. Open markers: the median of one recall. Linear and ReLU hold a multiple of d pairs, exp and "
+        "SoLU e^(2√d) up to constants; the mean of exp loses a factor that tends to e⁴.",
         "python -m verify capacity --kernel linear relu exp solu --dk 8 16 32 64 128 256 512 1024 2048 4096",
         capacities,
         draw_capacity,
@@ -246,8 +252,8 @@ EXHIBITS = (
         "capacity",
         "The best temperature depends on which inverse SNR is meant",
         "(ln N)/d of the exp memory at SNR⁻¹ = 1 and d = 64. P's formula and the exact Gaussian mean peak near tau = "
-        "2. Inside the shaded region, below ln N = 2d/tau², one rare key carries the mean: there the median recall of a "
-        "probe of norm √d keeps an exponent near ½ however cold. When all keys have norm √d no product exceeds ‖k‖², "
+        "2. Inside the shaded region, below ln N = 2d/tau², one rare key carries the mean: there the median recall of "
+        "a probe of norm √d keeps an exponent near ½ however cold. When all keys have norm √d no product exceeds ‖k‖², "
         "and capacity grows without bound as tau falls.",
         "python -m verify capacity --kernel exp --dk 64 --temperature",
         temperatures,
@@ -261,7 +267,7 @@ EXHIBITS = (
         "capacity",
         "By how much P's formulas understate the mean noise",
         "Exact mean over Gaussian keys divided by P's formula, tau = √d, N large. For linear and ReLU it is d/(d−2); "
-        "for exp and SoLU it tends to e⁴, because short and long probes, which P holds at norm √d, weigh exponentially.",
+        "for exp and SoLU it tends to e⁴, because probes shorter and longer than √d weigh exponentially.",
         "python -m verify claims --only P-2.1-eq13-exp",
         factors,
         draw_factors,

@@ -1,0 +1,97 @@
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from snr.similarity import BUILTIN, Similarity, similarity, temperature
+
+X = np.array([-16384.0, -900, -50, -10, -1, -1e-9, 0, 1e-9, 0.3, 1, 10, 100, 16384])
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("tau", [0.9, 2.0, 128.0])
+def test_numpy_twins_agree_with_the_expression(name, tau):
+    fast, derived = BUILTIN[name], Similarity(name, BUILTIN[name].text)
+    for a, b in zip(fast.sign_and_log(X, tau, 64.0), derived.sign_and_log(X, tau, 64.0)):
+        assert np.array_equal(np.isfinite(a), np.isfinite(b))
+        finite = np.isfinite(a)
+        assert np.allclose(a[finite], b[finite], rtol=1e-14, atol=1e-14)
+    small = X[np.abs(X) < 20]
+    # the plain expression log(1 + e^y) loses digits for y < 0, the twin does not
+    assert np.allclose(fast.value(small, tau, 64.0), derived.value(small, tau, 64.0), rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", [*BUILTIN, "x**3 + x", "tanh(x/tau)"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_relative_is_the_quotient_in_every_form(name, dtype):
+    g = similarity(name)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((5, 7)).astype(dtype) * 3
+    anchor = np.array([[3.0], [5], [7], [9], [11]], dtype=dtype)
+    expected = g.value(x.astype(float), 2.0, 64.0) / g.value(anchor.astype(float), 2.0, 64.0)
+    found = g.relative(x, anchor, 2.0, 64.0)
+    assert found.dtype == dtype
+    assert np.allclose(found, expected, rtol=1e-5 if dtype == np.float32 else 1e-12)
+    into = x.copy()
+    assert g.relative(into, anchor, 2.0, 64.0, out=into) is into
+    assert np.array_equal(into, found)
+
+
+def test_relative_does_not_overflow_where_the_value_does():
+    g = similarity("exp")
+    d, tau = 16384.0, 0.9
+    assert np.isinf(g.value(np.array([d]), tau, d))[0]
+    assert g.relative(np.array([d - 1.0]), np.array([d]), tau, d)[0] == pytest.approx(math.exp(-1 / 0.9))
+
+
+def test_no_signal_is_no_number_and_no_warning():
+    assert not np.isfinite(similarity("relu").relative(np.array([1.0]), np.array([0.0]), 1.0, 4.0)).any()
+
+
+def test_left_tail_of_gelu_and_softplus_keep_their_digits():
+    from mpmath import exp, log, mp, ncdf
+
+    mp.dps = 30
+    assert similarity("gelu").sign_and_log(-40.0, 1.0, 1.0)[1] == pytest.approx(float(log(40 * ncdf(-40))), rel=1e-13)
+    assert similarity("softplus").sign_and_log(-5.0, 1.0, 1.0)[1] == pytest.approx(
+        float(log(log(1 + exp(-5)))), rel=1e-13
+    )
+    assert similarity("softplus").sign_and_log(-1e6, 1.0, 1.0)[1] == -1e6
+
+
+@pytest.mark.parametrize("text", ["softmax", "", "d", "x - x", "__import__('os')", "log(tau)"])
+def test_bad_similarities_are_refused(text):
+    with pytest.raises(ValueError, match=r"expected|depend"):
+        similarity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "at_64"),
+    [("sqrt", 8.0), ("3sqrt", 24.0), ("0.5*sqrt", 4.0), ("2.5", 2.5), ("d**0.25", 64**0.25), ("sqrt(d)+1", 9)],
+)
+def test_temperatures(text, at_64):
+    assert temperature(text)(64) == pytest.approx(at_64)
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "nan", "inf", "1e400", "", "x", "sqrt(x)", "-sqrt", "0sqrt", "d - 64", "1..2sqrt"]
+)
+def test_bad_temperatures_are_refused(text):
+    with pytest.raises(ValueError, match="expected"):
+        temperature(text)
+
+
+def test_a_temperature_may_fail_at_some_width_only():
+    with pytest.raises(ValueError, match="at d = 3"):
+        temperature("d - 3")(3)
+
+
+def test_built_in_kernels_need_no_sympy():
+    code = (
+        "import sys, math\nfrom snr.similarity import similarity, temperature\nfrom snr.predictions import predict\n"
+        "predict(similarity('exp'), 1024, 64, temperature('sqrt')(64))\nassert 'sympy' not in sys.modules"
+        "\nassert 'scipy.stats' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
