@@ -18,6 +18,7 @@ All intervals are two-sided with error probability alpha = 1 − confidence.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,10 +26,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float, float]  # value, low, high
-
-EXACT_IF_GAUSSIAN = (
-    "asymptotic: valid at every stopping time if the average over {units} is close to Gaussian (exact if each is)"
-)
 
 
 def _boundary(n: int, alpha: float, target: int) -> float:
@@ -120,8 +117,8 @@ def median_of_groups(groups: Array, confidence: float, target: int) -> Interval:
         below = groups < t if strict else groups <= t
         return mean_sequence(below.mean(axis=1), confidence, target)
 
-    low = _first(len(pool), lambda i: share_sequence(pool[i], strict=False)[2] >= 0.5)
-    high = _first(len(pool), lambda i: share_sequence(pool[i], strict=True)[1] > 0.5)
+    low = _first(len(pool), lambda i: share_sequence(float(pool[i]), strict=False)[2] >= 0.5)
+    high = _first(len(pool), lambda i: share_sequence(float(pool[i]), strict=True)[1] > 0.5)
     # below every draw the share is 0 in all groups and its spread is not seen: such an end is open
     bottom = -math.inf if low == 0 else float(pool[low])
     top = math.inf if high == len(pool) else float(pool[high])
@@ -135,7 +132,7 @@ def _middle(ordered: Array) -> float:
     return float(low if low == high or not np.isfinite(low) else (low + high) / 2)
 
 
-def _first(n: int, holds) -> int:  # type: ignore[no-untyped-def]
+def _first(n: int, holds: Callable[[int], bool]) -> int:
     """The first i < n at which the monotone predicate holds, else n."""
     low, high = 0, n
     while low < high:

@@ -30,8 +30,8 @@ MIN_ROWS = 32  # probes per block at least, so that the products stay products o
 class Recalled:
     """Recalls of stored keys, arrays [M, P]: M memories, P probes each.
 
-    log_signal: ln c²; log_noise: ln(‖r‖²/E‖v‖²), −inf where nothing interferes; log_error: ln(‖o/Z − v_i‖²/E‖v‖²) of the
-    softmax-normalised recall, Z = Σ_j g(k_j·k_i), where it was asked for.
+    log_signal: ln c²; log_noise: ln(‖r‖²/E‖v‖²), −inf where nothing interferes; log_error, where it was asked for:
+    ln(‖o/Z − v_i‖²/E‖v‖²) of the softmax-normalised recall, Z = Σ_j g(k_j·k_i).
     """
 
     log_signal: Array
@@ -52,8 +52,10 @@ class Route:
     anchored: bool
 
 
-def route(similarity: Similarity, tau: float, d: int, squares: tuple[float, float], reach: float | None = None) -> Route:
-    """The fastest route that keeps every digit that matters.
+def route(
+    similarity: Similarity, tau: float, d: int, squares: tuple[float, float], reach: float | None = None
+) -> Route:
+    """The fastest way to compute similarities that keeps every digit that matters.
 
     squares: the range of ‖k_i‖²; reach: the largest |k_j·k_i| to expect, by default that of Gaussian keys.
     float32 products have relative errors near 1e-7·√d ‖k_j‖‖k_i‖/|x|; the similarity multiplies them by its condition
@@ -71,8 +73,9 @@ def route(similarity: Similarity, tau: float, d: int, squares: tuple[float, floa
     condition = float(np.max(change[np.isfinite(change)], initial=0.0)) / 1e-3
     signal = [s for s in log[-2:] if np.isfinite(s)] or [0.0]
     typical = similarity.sign_and_log(np.array([-root, root]), tau, d)[1]
-    small = float(np.min(typical[np.isfinite(typical)], initial=math.inf))
-    span = max(float(np.max(log[:-2])) - min(signal), max(signal) - small if math.isfinite(small) else 0.0)
+    above = float(np.max(log[:-2])) - min(signal)
+    below = max(signal) - float(np.max(typical[np.isfinite(typical)], initial=-math.inf))
+    span = max(above, below if math.isfinite(below) else 0.0)
     if condition < 3000 and span < 60:
         return Route(np.float32, anchored=True)
     return Route(np.float64, anchored=span < 300)
@@ -81,10 +84,10 @@ def route(similarity: Similarity, tau: float, d: int, squares: tuple[float, floa
 def recall_stored(
     similarity: Similarity,
     keys: Array,
-    values: Array,
+    values: Array | None,
     tau: float,
     *,
-    power: float,
+    power: float = 1.0,
     way: Route,
     squares: Array | None = None,
     probes: Array | None = None,
@@ -93,9 +96,12 @@ def recall_stored(
     """Write memories and recall each with its own stored keys.
 
     keys [M, N, d] and values [M, N, d_v] are written; power is E‖v‖². The keys with index `probes` [P] (default all)
-    are recalled. With `squares` [M, P], the probed key is stretched to that ‖k_i‖² before it is written and recalled
-    (one memory for each probe, which differs from the others in that one key). errors: also the softmax-normalised
-    recall error. Keys of a cosine similarity are scaled to norm √d first.
+    are recalled. Keys of a cosine similarity are scaled to norm √d first.
+
+    squares [M, P]: the probed key is stretched to that ‖k_i‖² before it is written and recalled (one memory for each
+    probe, which differs from the others in that one key). errors: also the softmax-normalised recall error.
+    Without values, ‖r‖² is replaced by its mean over independent values of mean 0, Σ_{j≠i} g(k_j·k_i)²: a cross-check
+    of the simulation, never part of it.
 
     Raises ValueError where `errors` is asked of a similarity that takes negative values.
     """
@@ -122,16 +128,18 @@ def recall_stored(
         scores = np.matmul(asked, transposed, out=buffer[:, : len(at)])  # [M, B, N]
         _, log_c = similarity.sign_and_log(squares[:, part], tau, d)
         if way.anchored:
-            anchor = squares[:, part, None].astype(way.dtype)
+            anchor: Array = squares[:, part, None].astype(way.dtype)
             weights, scale = similarity.relative(scores, anchor, tau, d, out=scores), log_c
             weights[:, np.arange(len(at)), at] = 0
         else:
             weights, scale = _scaled_weights(similarity, scores, at, tau, d)
-        noise = np.matmul(weights, values).astype(np.float64)  # r e^{-m}, [M, B, d_v]
+        # r e^{-m}, [M, B, d_v]; without values the weights themselves, whose squares add up to its mean square
+        noise = weights if values is None else np.matmul(weights, values).astype(np.float64)
         with np.errstate(divide="ignore"):
-            log_noise[:, part] = np.log(np.einsum("mbv,mbv->mb", noise, noise) / power) + 2 * scale
+            square = np.einsum("mbv,mbv->mb", noise, noise, dtype=np.float64) / (1.0 if values is None else power)
+            log_noise[:, part] = np.log(square) + 2 * scale
         log_signal[:, part] = 2 * log_c
-        if log_error is not None:
+        if log_error is not None and values is not None:
             log_error[:, part] = _log_error(noise, weights, values[:, at], scale, log_c, power)
     return Recalled(log_signal, log_noise, log_error)
 

@@ -1,0 +1,94 @@
+"""Measuring the inverse SNR: direct simulation, importance sampling, medians; all with intervals.
+
+Randomness: batch b of point p draws from SeedSequence(seed, spawn_key=(p, b)) (direct) or (p, b, 1) (importance), and
+batches have the same size whatever happens: stopped by tolerance, a result is a function of (spec, seed), to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from snr.direct import Direct, direct_batch
+from snr.estimate import Estimate
+from snr.importance import Weighted, make_sampler
+from snr.intervals import Tail
+from snr.keys import Gaussian, KeyLaw, Sphere, Stored
+from snr.measured import Measured, Scaled
+from snr.parallel import in_order
+from snr.reach import reach_of
+from snr.similarity import Similarity
+from snr.spec import STATISTICS, make_spec
+from snr.stopping import Progress, Stop
+
+__all__ = ["STATISTICS", "measure"]
+
+
+def measure(
+    similarity: Similarity,
+    n: int,
+    d: int,
+    tau: float,
+    keys: KeyLaw | Stored | None = None,
+    statistic: str = "mean",
+    *,
+    stop: Stop,
+    seed: int = 0,
+    point: int = 0,
+    progress: Callable[[Estimate], None] | None = None,
+    confidence: float = 0.99,
+    values: str = "gaussian",
+    d_v: int | None = None,
+    probes: int | None = None,
+    heads: int = 1,
+) -> Measured:
+    """Measure the inverse SNR of a memory of n pairs with keys of width d.
+
+    keys: a law (default Gaussian) or stored keys, whose n and d must be the ones given. heads: split the width into
+    that many memories of width d/heads and average over them. probes: recall only that many stored keys of each memory
+    (default all up to 8192, else 1024). d_v: width of the values (default the keys' width). stop: see snr.stopping;
+    half of its seconds goes to the importance-sampled estimate. progress is called with the current estimate.
+
+    Raises ValueError for values out of range.
+    """
+    keys = Gaussian() if keys is None else keys
+    spec = make_spec(similarity, n, d, tau, keys, statistic, confidence, values, d_v, probes, heads)
+    start = time.monotonic()
+    flags: dict[str, str] = {}
+    scaled: dict[str, Scaled] = {}
+    tails: dict[str, Tail] = {}
+    reach = reach_of(spec, flags)
+    if statistic != "median" and "diverges" not in flags and isinstance(keys, Gaussian | Sphere):
+        weighted = Weighted(spec, make_sampler(spec))
+        with in_order(lambda batch: weighted.batch(seed, point, batch)) as batches:
+            for drawn in batches:
+                weighted.add(drawn)
+                if not weighted.looks.due():
+                    continue
+                scaled["importance"], tails["importance"] = weighted.estimate()
+                if progress:
+                    progress(scaled["importance"].plain)
+                if stop.reached(Progress(scaled["importance"].estimate, 2 * (time.monotonic() - start))):
+                    break
+        if math.isinf(scaled["importance"].estimate.high):
+            flags["self-check"] = (
+                "The importance weights failed their own check (effective size, tail) or the time was too short: that "
+                "interval is Markov's bound."
+            )
+    direct = Direct(spec, reach, hopeless="unreached" in flags or "diverges" in flags)
+    with in_order(direct_batch(spec, seed, point)) as batches:
+        for recalled in batches:
+            direct.add(recalled)
+            if not direct.looks.due():
+                continue
+            tracked = direct.tracked()
+            if progress:
+                progress(tracked.plain)
+            if stop.reached(Progress(tracked.estimate, time.monotonic() - start)):
+                break
+    scaled["mean"], scaled["median"] = direct.mean(), direct.median()
+    tails["mean"] = direct.tail()
+    if math.isinf(scaled["mean"].estimate.high) and "unreached" not in flags:
+        flags["unreached"] = direct.why()
+    return Measured(statistic, scaled, tuple(flags), tuple(flags.values()), tails)
