@@ -23,6 +23,7 @@ from snr.similarity import Similarity
 Array = NDArray[Any]
 
 BLOCK = 1 << 20  # scores held at a time: 4 MB in float32, which stays in a shared cache
+PIECE = 1 << 15  # scores whose similarity is computed at a time
 MIN_ROWS = 32  # probes per block at least, so that the products stay products of matrices
 
 
@@ -129,7 +130,7 @@ def recall_stored(
         _, log_c = similarity.sign_and_log(squares[:, part], tau, d)
         if way.anchored:
             anchor: Array = squares[:, part, None].astype(way.dtype)
-            weights, scale = similarity.relative(scores, anchor, tau, d, out=scores), log_c
+            weights, scale = _relative(similarity, scores, anchor, tau, d), log_c
             weights[:, np.arange(len(at)), at] = 0
         else:
             weights, scale = _scaled_weights(similarity, scores, at, tau, d)
@@ -147,6 +148,17 @@ def recall_stored(
 def _squares(keys: Array) -> Array:
     """‖k‖² in float64, [..., N]."""
     return np.einsum("...d,...d->...", keys, keys, dtype=np.float64)
+
+
+def _relative(similarity: Similarity, scores: Array, anchor: Array, tau: float, d: int) -> Array:
+    """g(scores)/g(anchor) in place, in pieces whose temporaries stay in the core's own cache."""
+    m, b, n = scores.shape
+    memories, rows = max(1, PIECE // (b * n)), max(1, min(b, PIECE // n))
+    for i in range(0, m, memories):
+        for j in range(0, b, rows):
+            part = scores[i : i + memories, j : j + rows]
+            similarity.relative(part, anchor[i : i + memories, j : j + rows], tau, d, out=part)
+    return scores
 
 
 def _scaled_weights(similarity: Similarity, scores: Array, at: Array, tau: float, d: int) -> tuple[Array, Array]:
