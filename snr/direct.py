@@ -80,7 +80,8 @@ class Direct:
         self.target = affordable(spec, spec.probes * spec.heads, 1 << 14)
         self.kept = min(spec.probes * spec.heads, max(64, (1 << 16) // self.target))
         self.looks = Looks()
-        self.ratio, self.noise, self.signal = Draws(), Draws(), Draws()
+        alike = not isinstance(spec.keys, Stored)
+        self.ratio, self.noise, self.signal = Draws(alike), Draws(alike), Draws(alike)
         self.pool: list[Array] = []
         self.pooled = 0
 

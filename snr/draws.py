@@ -24,9 +24,14 @@ MARKOV = "exact: Markov's inequality for running means, {low:.2g} × the mean as
 
 
 class Draws:
-    """Averages over independent units (memories), each of several nonnegative numbers given by their logarithms."""
+    """Averages over independent units (memories), each of several nonnegative numbers given by their logarithms.
 
-    def __init__(self) -> None:
+    alike: whether a unit's numbers have one law, so that single ones may stand in for the units' tail while there are
+    few units. (The recalls of stored keys have not: each key has its own.)
+    """
+
+    def __init__(self, alike: bool = True) -> None:
+        self.alike = alike
         self._means: list[Array] = []
         self._first: list[Array] = []
         self.count = 0
@@ -44,7 +49,7 @@ class Draws:
 
     def tail(self) -> Tail:
         """The tail of the units' averages; of their single recalls while there are too few units to show one."""
-        few = self.count < ENOUGH_FOR_TAIL
+        few = self.alike and self.count < ENOUGH_FOR_TAIL
         return intervals.tail(_unit(np.concatenate(self._first))[0] if few else self.unit()[0])
 
     def mean(self, confidence: float, target: int, trusted: bool, method: str, units: str) -> Scaled:

@@ -2,8 +2,8 @@
 
 The mean is carried by probes of rare norm. In actual memories, every probed key is stretched to a norm from the
 proposal and its recall weighted by the density ratio. Where one rare *other* key carries the noise (condensation),
-pairs of a probe and one other key are drawn instead, both from proposals, and E‖r‖² = (N−1) E[g(k_j·k_i)²] E‖v‖² is used,
-which holds for independent keys and independent values of mean 0.
+pairs of a probe and one other key are drawn instead, both from proposals, and E‖r‖² = (N−1) E[g(k_j·k_i)²] E‖v‖² is
+used, which holds for independent keys and independent values of mean 0.
 """
 
 from __future__ import annotations

@@ -1,0 +1,120 @@
+"""What theory predicts for keys that are given: five predictions of the mean inverse SNR, each with its own assumption.
+
+Notation for keys k_1 … k_N of one head: s_i = ‖k_i‖², C_i = Σ_{j≠i} k_j k_jᵀ/(N−1) and m_i = Σ_{j≠i} k_j/(N−1), the
+second moment and the mean of the others. Values are random, independent, of mean 0; the keys are fixed.
+
+- paper: P's closed form, isotropic keys of norm √d (eq. 7, 13, 15, 17).
+- norms: the others Gaussian and isotropic, with the measured norms: k_j·k_i ~ N(0, s_i·s̄/d).
+- covariance: the others Gaussian of mean 0 with the measured second moment: k_j·k_i ~ N(0, k_iᵀ C_i k_i). For g(x) = x
+  this is an identity, since only Σ_j (k_j·k_i)² enters.
+- mean and covariance: k_j·k_i ~ N(m_i·k_i, k_iᵀ C_i k_i − (m_i·k_i)²). Trained keys lean to one side: their products
+  are positive more often than not, which N(0, ·) cannot tell.
+- effective dimension: (N−1)/d_eff for linear and half of it for ReLU, d_eff = tr(C)²/tr(C²). Derivation: for
+  independent keys of second moment C, E(k_j·k_i)² = tr(C²); where the norms are close to their mean, s_i² = tr(C)²;
+  and a product symmetric about 0 keeps half of its second moment under max(0, ·).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snr.closed_forms import fixed_probe, form
+from snr.expectation import log_second_moment
+from snr.keys import Stored, effective_dimension
+from snr.memory import recall_stored, route
+from snr.similarity import Similarity
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StoredPredictions:
+    """Logarithms of the predicted mean inverse SNR over all heads; None where there is no such formula."""
+
+    paper: float | None
+    norms: float
+    covariance: float
+    mean_and_covariance: float
+    effective_dimension: float | None
+    d_eff: float  # averaged over heads
+
+    def to_json(self) -> dict[str, float | None]:
+        names = ("paper", "norms", "covariance", "mean_and_covariance", "effective_dimension")
+        logs = {name: getattr(self, name) for name in names}
+        return {name: None if log is None else _exp(log) for name, log in logs.items()} | {"d_eff": self.d_eff}
+
+
+def predict_stored(similarity: Similarity, keys: Stored, tau: float) -> StoredPredictions:
+    """The five predictions for stored keys recalled with every stored key. Cosine similarities see ‖k‖ = √d."""
+    if similarity.cosine:
+        keys = keys.normalised()
+    n, d = keys.n, keys.d
+    heads = [_moments(head.astype(np.float64)) for head in keys.array]
+    d_eff = [effective_dimension(head) for head in keys.array]
+    found = form(similarity, tau, d)
+    half = {"linear": 1.0, "relu": 0.5}.get(similarity.name)
+    return StoredPredictions(
+        paper=None if found is None else math.log(n) + fixed_probe(found, d),
+        norms=_over_heads(_gaussian(similarity, tau, d, h, h.squares * h.isotropic, 0.0) for h in heads),
+        covariance=_over_heads(_gaussian(similarity, tau, d, h, h.second, 0.0) for h in heads),
+        mean_and_covariance=_over_heads(
+            _gaussian(similarity, tau, d, h, np.maximum(h.second - h.first**2, 0.0), h.first) for h in heads
+        ),
+        effective_dimension=None if half is None else _over_heads(math.log(half * (n - 1) / e) for e in d_eff),
+        d_eff=float(np.mean(d_eff)),
+    )
+
+
+def over_values(similarity: Similarity, keys: Stored, tau: float) -> Array:
+    """ln of each recall's mean inverse SNR over random values, Σ_{j≠i} g(k_j·k_i)²/g(s_i)²: exact, [heads, N]."""
+    squares = np.einsum("hnd,hnd->hn", keys.array, keys.array, dtype=np.float64)
+    ends = (float(keys.d),) * 2 if similarity.cosine else (float(squares.min()), float(squares.max()))
+    way = route(similarity, tau, keys.d, ends, reach=ends[1])
+    return recall_stored(similarity, keys.array.astype(way.dtype, copy=False), None, tau, way=way).log_ratio
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Of one head, arrays [N]: s_i, k_iᵀ C_i k_i, m_i·k_i, and the others' mean norm² over d."""
+
+    squares: Array
+    second: Array
+    first: Array
+    isotropic: Array
+
+
+def _moments(keys: Array) -> _Moments:
+    n, d = keys.shape
+    squares = np.einsum("nd,nd->n", keys, keys)
+    whole = np.einsum("nd,nd->n", keys @ (keys.T @ keys), keys)  # Σ_j (k_j·k_i)², with j = i
+    total = keys @ keys.sum(axis=0)
+    return _Moments(
+        squares,
+        (whole - squares**2) / (n - 1),
+        (total - squares) / (n - 1),
+        (squares.sum() - squares) / ((n - 1) * d),
+    )
+
+
+def _gaussian(
+    similarity: Similarity, tau: float, d: int, head: _Moments, variance: Array, mean: Array | float
+) -> float:
+    """ln of the mean over probes of (N−1) E g(N(mean, variance))²/g(s_i)²."""
+    noise, _ = log_second_moment(similarity, variance, tau, d, mean)
+    signal = 2 * similarity.sign_and_log(head.squares, tau, d)[1]
+    n = len(signal)
+    return math.log(n - 1) + float(np.logaddexp.reduce(noise - signal)) - math.log(n)
+
+
+def _over_heads(logs: Any) -> float:
+    values = np.array(list(logs))
+    return float(np.logaddexp.reduce(values)) - math.log(len(values))
+
+
+def _exp(log: float) -> float:
+    return math.exp(log) if log < 709.7 else math.inf
