@@ -40,6 +40,8 @@ def direct_batch(spec: Spec, seed: int, point: int) -> Callable[[int], Recalled]
     else:
         way = route(spec.similarity, spec.tau, d, norm_range(spec))
     size = memories_per_batch(n, d, spec.d_v, spec.probes, heads)
+    if isinstance(keys, Stored) and spec.probes < n:
+        size = 1  # each memory is recalled with its own random choice of the keys, or memories would share it
     fixed = spec.statistic == "fixed-probe" and not spec.on_sphere
     asked = np.full((size * heads, spec.probes), float(d)) if fixed else None
 

@@ -90,7 +90,7 @@ def _read_npz(path: Path, tensor: str) -> Array:
 
 def _why(error: Exception) -> str:
     text = str(error).lower()
-    if "pickle" in text or "object arrays" in text:
+    if "pickle" in text or "python objects" in text:
         return "holds pickled objects (or is no numpy file); pickle is never loaded, save the keys as a float array"
     return f"is truncated or no numpy file ({' '.join(str(error).split()) or type(error).__name__})"
 
