@@ -148,8 +148,15 @@ def value_power(kind: str, d_v: int) -> float:
 
 
 def effective_dimension(keys: Array) -> float:
-    """tr(C)²/tr(C²) of C = Σ k kᵀ/N, for keys [N, d]: between 1 and d, d where all directions are used alike."""
-    _, d = keys.shape
-    gram = keys.astype(np.float64).T @ keys.astype(np.float64)
-    effective = float(np.trace(gram) ** 2 / np.sum(gram * gram))
-    return effective if math.isfinite(effective) else float(d)
+    """d_eff = tr(C)²/tr(C²) of the second moment C of the law that keys [N, d] were drawn from.
+
+    tr(C²) = E(k_i·k_j)² for two independent keys is estimated from pairs i ≠ j. The plug-in tr(Ĉ²) of Ĉ = Σ k kᵀ/N also
+    counts the pairs i = i, which adds about 1/N to 1/d_eff: at N = d it turns d into d/2. inf for orthogonal keys.
+    """
+    wide = keys.astype(np.float64)
+    n = len(wide)
+    squares = np.einsum("nd,nd->n", wide, wide)
+    gram = wide.T @ wide
+    pairs = (np.sum(gram * gram) - np.sum(squares**2)) / (n * (n - 1))
+    # what rounding leaves of orthogonal keys is no product
+    return float(np.mean(squares) ** 2 / pairs) if pairs > 1e-14 * np.mean(squares) ** 2 else math.inf

@@ -9,7 +9,8 @@ second moment and the mean of the others. Values are random, independent, of mea
   this is an identity, since only Σ_j (k_j·k_i)² enters.
 - mean and covariance: k_j·k_i ~ N(m_i·k_i, k_iᵀ C_i k_i − (m_i·k_i)²). Trained keys lean to one side: their products
   are positive more often than not, which N(0, ·) cannot tell.
-- effective dimension: (N−1)/d_eff for linear and half of it for ReLU, d_eff = tr(C)²/tr(C²). Derivation: for
+- effective dimension: (N−1)/d_eff for linear and half of it for ReLU, d_eff = tr(C)²/tr(C²) (estimated without bias,
+  see snr.keys.effective_dimension). Derivation: for
   independent keys of second moment C, E(k_j·k_i)² = tr(C²); where the norms are close to their mean, s_i² = tr(C)²;
   and a product symmetric about 0 keeps half of its second moment under max(0, ·).
 """
@@ -65,7 +66,7 @@ def predict_stored(similarity: Similarity, keys: Stored, tau: float) -> StoredPr
         mean_and_covariance=_over_heads(
             _gaussian(similarity, tau, d, h, np.maximum(h.second - h.first**2, 0.0), h.first) for h in heads
         ),
-        effective_dimension=None if half is None else _over_heads(math.log(half * (n - 1) / e) for e in d_eff),
+        effective_dimension=None if half is None else _log(half * np.mean((n - 1) / np.array(d_eff))),
         d_eff=float(np.mean(d_eff)),
     )
 
@@ -114,6 +115,10 @@ def _gaussian(
 def _over_heads(logs: Any) -> float:
     values = np.array(list(logs))
     return float(np.logaddexp.reduce(values)) - math.log(len(values))
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
 
 
 def _exp(log: float) -> float:

@@ -12,6 +12,7 @@ from snr.keys import Anisotropic, Sphere, Stored
 from snr.parallel import in_order
 from snr.similarity import similarity
 from snr.stopping import MaxSeconds, MinSamples, RelTol
+from snr.typical import recall_law
 
 SURE = 1 - 1e-5
 KERNELS = ("linear", "relu", "exp", "solu")
@@ -101,7 +102,7 @@ def test_divergence_is_found(kernel, d, tau, why):
     assert found.mean.high == math.inf
 
 
-@pytest.mark.parametrize("kernel", ("exp", "solu", "relu"))
+@pytest.mark.parametrize("kernel", ["exp", "solu", "relu"])
 @pytest.mark.parametrize("statistic", ["fixed-probe", "ratio-of-means"])
 def test_other_statistics(kernel, statistic):
     found = run(kernel, 65, 16, 12.0, few=3000, statistic=statistic)
@@ -176,6 +177,19 @@ def test_the_median_of_one_recall_a_memory_is_exact_and_agrees_with_all_recalls(
     assert one.importance is None
     assert one.best.plain == one.median
     assert max(one.median.low, every.median.low) <= min(one.median.high, every.median.high)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n", "d", "tau"),
+    [("exp", 17, 64, 1.5), ("exp", 256, 16, 4.0), ("solu", 64, 64, 8.0), ("linear", 5, 8, 1.0)],
+)
+def test_the_median_is_the_typical_value(kernel, n, d, tau):
+    """Against the theory's inversion of the Laplace transform, good to 1e-3, in condensed and in plain regimes."""
+    found = run(kernel, n, d, tau, few=2000, tolerance=0.03, statistic="median", d_v=3)
+    truth = recall_law(similarity(kernel), n, d, tau, d_v=3).quantile(0.5)
+    _, low, high = found.scaled["median"].log
+    assert low - 2e-3 <= truth <= high + 2e-3
+    assert high - low < 1
 
 
 def test_a_prediction_that_is_wrong_by_two_percent_is_refuted_and_the_right_one_confirmed():

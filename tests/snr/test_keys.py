@@ -165,7 +165,7 @@ def test_bad_files_are_named_in_one_line(tmp_path, name):
 @pytest.mark.parametrize("name", ["absent.npy", "absent.safetensors:k", "folder.npy"])
 def test_files_that_cannot_be_opened_raise_the_systems_own_words(tmp_path, name):
     (tmp_path / "folder.npy").mkdir()
-    with pytest.raises(OSError, match="absent|folder") as caught:
+    with pytest.raises(OSError, match=r"absent|folder") as caught:
         read_keys(str(tmp_path / name))
     assert caught.value.strerror
 
@@ -207,7 +207,16 @@ def test_values_have_mean_zero_and_their_power(kind):
         assert set(np.unique(values)) == {-1.0, 1.0}
 
 
-def test_effective_dimension():
-    orthogonal = np.linalg.qr(np.random.default_rng(3).standard_normal((6, 6)))[0]
-    assert effective_dimension(orthogonal) == pytest.approx(6)
+def test_effective_dimension_has_no_bias_from_few_keys():
+    """tr(C)²/tr(C²) of the law; with N = d keys the plug-in estimate would be near half of it."""
+    spectrum = np.linspace(0.1, 2, 50)
+    truth = spectrum.sum() ** 2 / (spectrum**2).sum()
+    rng = np.random.default_rng(3)
+    found = [1 / effective_dimension(rng.standard_normal((50, 50)) * np.sqrt(spectrum)) for _ in range(200)]
+    assert np.mean(found) == pytest.approx(1 / truth, rel=0.02)
+
+
+def test_effective_dimension_of_extreme_keys():
     assert effective_dimension(np.ones((9, 6))) == pytest.approx(1)
+    orthogonal = np.linalg.qr(np.random.default_rng(3).standard_normal((6, 6)))[0]
+    assert effective_dimension(orthogonal) == np.inf
