@@ -56,7 +56,8 @@ def bench(similarity: Similarity, n: int = 1024, d: int = 64, repeats: int = 7) 
     rng = np.random.default_rng(0)
     keys = Gaussian().draw(rng, 1, n, d, way.dtype)
     values = draw_values("gaussian", rng, 1, n, d, way.dtype)
-    scores, answers = np.empty((1, n, n), way.dtype), np.empty((1, n, d), way.dtype)
+    scores: Array = np.empty((1, n, n), way.dtype)
+    answers: Array = np.empty((1, n, d), way.dtype)
     transposed = keys.copy().transpose(0, 2, 1)  # a copy: a matrix times its own transpose takes a slower routine
 
     def products() -> None:

@@ -66,7 +66,7 @@ def predict_stored(similarity: Similarity, keys: Stored, tau: float) -> StoredPr
         mean_and_covariance=_over_heads(
             _gaussian(similarity, tau, d, h, np.maximum(h.second - h.first**2, 0.0), h.first) for h in heads
         ),
-        effective_dimension=None if half is None else _log(half * np.mean((n - 1) / np.array(d_eff))),
+        effective_dimension=None if half is None else _log(half * float(np.mean((n - 1) / np.array(d_eff)))),
         d_eff=float(np.mean(d_eff)),
     )
 

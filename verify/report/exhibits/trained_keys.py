@@ -66,7 +66,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
         panel.set_xscale("log")
         panel.set_xlabel("measured / predicted")
         panel.set_ylim(-len(order) + 0.5, 0.5)
-        panel.legend(loc="lower right")
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     axes[0].set_xlim(0.5, 4)
     axes[0].set_xticks([0.5, 1, 2, 3], ["0.5", "1", "2", "3"])
     axes[0].minorticks_off()
