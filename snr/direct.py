@@ -55,8 +55,18 @@ def direct_batch(spec: Spec, seed: int, point: int) -> Callable[[int], Recalled]
             probes = None if spec.probes == n else np.arange(spec.probes)
         values = draw_values(spec.values, rng, size * heads, n, spec.d_v, way.dtype)
         done = recall_stored(
-            spec.similarity, written, values, spec.tau, power=spec.power, way=way, squares=asked, probes=probes
+            spec.similarity,
+            written,
+            values,
+            spec.tau,
+            power=spec.power,
+            way=way,
+            squares=asked,
+            probes=probes,
+            errors=spec.statistic == "recall-error",
         )
+        if done.log_error is not None:  # relative to E‖v‖² as it is
+            return Recalled(np.zeros((size, 1)), done.log_error.reshape(size, -1))
         return Recalled(done.log_signal.reshape(size, -1), done.log_noise.reshape(size, -1))
 
     return recalls

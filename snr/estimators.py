@@ -14,7 +14,7 @@ from snr.direct import Direct, direct_batch
 from snr.estimate import Estimate
 from snr.importance import Weighted, make_sampler
 from snr.intervals import Tail
-from snr.keys import Gaussian, KeyLaw, Sphere, Stored
+from snr.keys import Gaussian, KeyLaw, Stored
 from snr.measured import Measured, Scaled
 from snr.parallel import in_order
 from snr.reach import reach_of
@@ -59,7 +59,7 @@ def measure(
     scaled: dict[str, Scaled] = {}
     tails: dict[str, Tail] = {}
     reach = reach_of(spec, flags)
-    if statistic != "median" and "diverges" not in flags and isinstance(keys, Gaussian | Sphere):
+    if spec.weighable and "diverges" not in flags:
         weighted = Weighted(spec, make_sampler(spec))
         with in_order(lambda batch: weighted.batch(seed, point, batch)) as batches:
             for drawn in batches:

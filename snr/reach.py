@@ -37,7 +37,7 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
     """How far the mean is from what occurs, and the flags that follow before anything is drawn."""
     from scipy.special import betaincc, gammainc, gammaincc, ndtr
 
-    if not isinstance(spec.keys, Gaussian | Sphere):
+    if not isinstance(spec.keys, Gaussian | Sphere) or spec.statistic == "recall-error":
         return Reach()
     g, tau, d = spec.similarity, spec.tau, spec.d
     line = condensation(g, tau, d, spec.on_sphere)
@@ -47,7 +47,7 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
             "noise of a recall, and a typical recall has less."
         )
     carrier, recall, beyond = float(d), 1.0, 1.0
-    if not spec.fixed_norm and spec.statistic != "median":
+    if not spec.fixed_norm and spec.weighable:
         try:
             parts = ("noise", "signal") if spec.statistic == "ratio-of-means" else ("mean",)
             proposals = [norm_proposal(g, tau, d, part) for part in parts]
@@ -73,7 +73,7 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
     else:
         _, mean, spread = log_inner(g, np.array([carrier]), tau, d)
         reach = Reach(recall, beyond * float(ndtr(-abs(float(mean[0])) - 1.65 * float(spread[0]))))
-    if spec.statistic != "median" and not reach.seen(PATIENCE, spec.n):
+    if spec.weighable and not reach.seen(PATIENCE, spec.n):
         flags["unreached"] = (
             "What carries the mean is too rare for direct simulation (about one recall in "
             f"{_rarity(min(reach.recall, reach.pair * (spec.n - 1)))}): the direct interval is only Markov's bound; "

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from snr.keys import VALUES, KeyLaw, Sphere, Stored, value_power
+from snr.keys import VALUES, Gaussian, KeyLaw, Sphere, Stored, value_power
 from snr.memory import BLOCK
 from snr.similarity import Similarity
 
-STATISTICS = ("mean", "fixed-probe", "ratio-of-means", "median")
+STATISTICS = ("mean", "fixed-probe", "ratio-of-means", "median", "recall-error")
+"""recall-error: E‖o/Z − v_i‖²/E‖v‖² of the softmax-normalised recall, Z = Σ_j g(k_j·k_i). Normalising leaves the other
+four as they are, for it divides r and c by the same Z; this one it does not."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Spec:
     probes: int
     heads: int
     confidence: float
+
+    @property
+    def weighable(self) -> bool:
+        """Whether importance sampling applies: a mean over a key law whose density is known."""
+        means = ("mean", "fixed-probe", "ratio-of-means")
+        return self.statistic in means and isinstance(self.keys, Gaussian | Sphere)
 
     @property
     def power(self) -> float:

@@ -18,16 +18,18 @@ second moment and the mean of the others. Values are random, independent, of mea
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snr.closed_forms import fixed_probe, form
+from snr import covariance
 from snr.expectation import log_second_moment
 from snr.keys import Stored, effective_dimension
 from snr.memory import recall_stored, route
+from snr.predictions import Prediction, paper_log
 from snr.similarity import Similarity
 
 Array = NDArray[Any]
@@ -38,9 +40,9 @@ class StoredPredictions:
     """Logarithms of the predicted mean inverse SNR over all heads; None where there is no such formula."""
 
     paper: float | None
-    norms: float
-    covariance: float
-    mean_and_covariance: float
+    norms: float | None
+    covariance: float | None
+    mean_and_covariance: float | None
     effective_dimension: float | None
     d_eff: float  # averaged over heads
 
@@ -55,18 +57,15 @@ def predict_stored(similarity: Similarity, keys: Stored, tau: float) -> StoredPr
     if similarity.cosine:
         keys = keys.normalised()
     n, d = keys.n, keys.d
-    heads = [_moments(head.astype(np.float64)) for head in keys.array]
-    d_eff = [effective_dimension(head) for head in keys.array]
-    found = form(similarity, tau, d)
-    half = {"linear": 1.0, "relu": 0.5}.get(similarity.name)
+    heads = [head.astype(np.float64) for head in keys.array]
+    d_eff = [effective_dimension(head) for head in heads]
+    norms = (covariance.measured_norms(similarity, np.einsum("nd,nd->n", k, k), n, d, tau) for k in heads)
     return StoredPredictions(
-        paper=None if found is None else math.log(n) + fixed_probe(found, d),
-        norms=_over_heads(_gaussian(similarity, tau, d, h, h.squares * h.isotropic, 0.0) for h in heads),
-        covariance=_over_heads(_gaussian(similarity, tau, d, h, h.second, 0.0) for h in heads),
-        mean_and_covariance=_over_heads(
-            _gaussian(similarity, tau, d, h, np.maximum(h.second - h.first**2, 0.0), h.first) for h in heads
-        ),
-        effective_dimension=None if half is None else _log(half * float(np.mean((n - 1) / np.array(d_eff)))),
+        paper=paper_log(similarity, n, d, tau),
+        norms=_over_heads(p.log for p in norms),
+        covariance=_over_heads(_centred(similarity, k, tau) for k in heads),
+        mean_and_covariance=_over_heads(covariance.measured_covariance(similarity, k, tau).log for k in heads),
+        effective_dimension=_over_heads(_effective(similarity, n, e).log for e in d_eff),
         d_eff=float(np.mean(d_eff)),
     )
 
@@ -79,46 +78,29 @@ def over_values(similarity: Similarity, keys: Stored, tau: float) -> Array:
     return recall_stored(similarity, keys.array.astype(way.dtype, copy=False), None, tau, way=way).log_ratio
 
 
-@dataclass(frozen=True)
-class _Moments:
-    """Of one head, arrays [N]: s_i, k_iᵀ C_i k_i, m_i·k_i, and the others' mean norm² over d."""
-
-    squares: Array
-    second: Array
-    first: Array
-    isotropic: Array
-
-
-def _moments(keys: Array) -> _Moments:
+def _centred(similarity: Similarity, keys: Array, tau: float) -> float | None:
+    """ln of the mean over probes of (N−1) E g(N(0, k_iᵀ C_i k_i))²/g(s_i)², for keys [N, d]."""
     n, d = keys.shape
     squares = np.einsum("nd,nd->n", keys, keys)
     whole = np.einsum("nd,nd->n", keys @ (keys.T @ keys), keys)  # Σ_j (k_j·k_i)², with j = i
-    total = keys @ keys.sum(axis=0)
-    return _Moments(
-        squares,
-        (whole - squares**2) / (n - 1),
-        (total - squares) / (n - 1),
-        (squares.sum() - squares) / ((n - 1) * d),
-    )
+    variance = np.maximum((whole - squares**2) / (n - 1), 1e-300)
+    try:
+        noise, _ = log_second_moment(similarity, variance, tau, d)
+    except ArithmeticError:  # the quadrature does not reach its accuracy: no prediction
+        return None
+    logs = noise - 2 * similarity.sign_and_log(squares, tau, d)[1]
+    return math.log(n - 1) + float(np.logaddexp.reduce(logs)) - math.log(n)
 
 
-def _gaussian(
-    similarity: Similarity, tau: float, d: int, head: _Moments, variance: Array, mean: Array | float
-) -> float:
-    """ln of the mean over probes of (N−1) E g(N(mean, variance))²/g(s_i)²."""
-    noise, _ = log_second_moment(similarity, variance, tau, d, mean)
-    signal = 2 * similarity.sign_and_log(head.squares, tau, d)[1]
-    n = len(signal)
-    return math.log(n - 1) + float(np.logaddexp.reduce(noise - signal)) - math.log(n)
+def _effective(similarity: Similarity, n: int, d_eff: float) -> Prediction:
+    return covariance.effective(similarity, n, d_eff) if d_eff < math.inf else Prediction(-math.inf)
 
 
-def _over_heads(logs: Any) -> float:
-    values = np.array(list(logs))
-    return float(np.logaddexp.reduce(values)) - math.log(len(values))
-
-
-def _log(value: float) -> float:
-    return math.log(value) if value > 0 else -math.inf
+def _over_heads(logs: Iterable[float | None]) -> float | None:
+    """ln of the mean over heads; None where a head has no prediction."""
+    values = list(logs)
+    known = [log for log in values if log is not None]
+    return float(np.logaddexp.reduce(known)) - math.log(len(values)) if len(known) == len(values) else None
 
 
 def _exp(log: float) -> float:

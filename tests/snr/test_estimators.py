@@ -8,9 +8,10 @@ import pytest
 
 from snr.estimators import measure
 from snr.expectation import fixed_probe, gaussian_mean, ratio_of_means, sphere_mean
-from snr.keys import Anisotropic, Sphere, Stored
+from snr.keys import Anisotropic, Gaussian, Sphere, Stored
 from snr.parallel import in_order
 from snr.similarity import similarity
+from snr.softmax import recall_error
 from snr.stopping import MaxSeconds, MinSamples, RelTol
 from snr.typical import recall_law
 
@@ -190,6 +191,20 @@ def test_the_median_is_the_typical_value(kernel, n, d, tau):
     _, low, high = found.scaled["median"].log
     assert low - 2e-3 <= truth <= high + 2e-3
     assert high - low < 1
+
+
+@pytest.mark.parametrize("keys", [Gaussian(), Sphere()])
+@pytest.mark.parametrize(("n", "d", "tau"), [(17, 8, 2.0), (200, 16, 4.0)])
+def test_the_recall_error_of_softmax(keys, n, d, tau):
+    found = run("exp", n, d, tau, few=3000, keys=keys, statistic="recall-error")
+    assert holds(found.scaled["mean"], math.log(recall_error(n, d, tau, keys.name)))
+    assert found.importance is None
+    assert found.mean.relative_half_width < 0.06
+
+
+def test_the_recall_error_needs_a_positive_similarity():
+    with pytest.raises(ValueError, match="nowhere negative"):
+        run("linear", 5, 4, 1.0, statistic="recall-error")
 
 
 def test_a_prediction_that_is_wrong_by_two_percent_is_refuted_and_the_right_one_confirmed():
