@@ -235,16 +235,3 @@ def log_kurtosis(similarity: Similarity, s: float, tau: float, d: int) -> float:
     """ln(E g⁴/(E g²)²) at norm² s: how many other keys it takes for their sum to be near its mean."""
     at = np.array([s])
     return float(log_inner(similarity, at, tau, d, 4)[0][0] - 2 * log_inner(similarity, at, tau, d, 2)[0][0])
-
-
-def condensation(similarity: Similarity, tau: float, d: int, on_sphere: bool) -> float:
-    """The ln N below which the noise of a probe of norm √d is carried by one rare key: −ln P(product as the carriers').
-
-    For exp and Gaussian keys the carriers lie at z* = 2√d/tau and z*²/2 = 2d/tau² is the condensation line of the
-    random-energy model. For similarities whose typical and carrying products agree (linear, ReLU) it is of order 1.
-    """
-    if on_sphere:
-        y = sphere_proposal(similarity, tau, d).mean
-        return -d / 2 * math.log1p(-min(y * y / d, 1 - 1e-12))
-    _, mean, _ = log_inner(similarity, np.array([float(d)]), tau, d)
-    return float(mean[0] ** 2 / 2)

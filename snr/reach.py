@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from snr.expectation import condensation_line
 from snr.keys import Gaussian, Sphere
 from snr.proposals import (
     Diverges,
-    condensation,
     log_inner,
     norm_proposal,
     ratio_variance_is_finite,
@@ -40,8 +40,8 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
     if not isinstance(spec.keys, Gaussian | Sphere) or spec.statistic == "recall-error":
         return Reach()
     g, tau, d = spec.similarity, spec.tau, spec.d
-    line = condensation(g, tau, d, spec.on_sphere)
-    if math.log(spec.n) < line and line > 1.5:
+    line = condensation_line(g, d, tau)
+    if math.log(spec.n) < line:
         flags["condensed"] = (
             f"ln N = {math.log(spec.n):.3g} is below the condensation line {line:.3g}: one rare key carries the mean "
             "noise of a recall, and a typical recall has less."

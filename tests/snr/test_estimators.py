@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
+from snr.covariance import gaussian_mean as gaussian_mean_of_spectrum
 from snr.estimators import measure
 from snr.expectation import fixed_probe, gaussian_mean, ratio_of_means, sphere_mean
 from snr.keys import Anisotropic, Gaussian, Sphere, Stored
@@ -205,6 +207,25 @@ def test_the_recall_error_of_softmax(keys, n, d, tau):
 def test_the_recall_error_needs_a_positive_similarity():
     with pytest.raises(ValueError, match="nowhere negative"):
         run("linear", 5, 4, 1.0, statistic="recall-error")
+
+
+@pytest.mark.parametrize("kernel", ["linear", "exp"])
+def test_stopping_at_a_tolerance_keeps_the_coverage(kernel, monkeypatch):
+    """Three hundred runs, each stopped at its first narrow interval of nominally 99 %; small batches, so many looks."""
+    monkeypatch.setattr("snr.spec.BLOCK", 5 * 5 * 20)
+    monkeypatch.setattr("snr.direct.affordable", lambda *_: 100)
+    spectrum = tuple(np.linspace(0.5, 1.5, 16))
+    truth = gaussian_mean_of_spectrum(similarity(kernel), 5, spectrum, 12.0).log
+    missed, two_sided, samples = 0, 0, set()
+    for seed in range(300):
+        stop = RelTol(0.2) | MinSamples(2000)
+        found = measure(similarity(kernel), 5, 16, 12.0, Anisotropic(spectrum), stop=stop, seed=seed)
+        missed += not holds(found.scaled["mean"], truth)
+        two_sided += math.isfinite(found.mean.high)
+        samples.add(found.mean.samples)
+    assert two_sided > 250  # Markov's bound would cover too
+    assert len(samples) > 3  # the stopping did depend on the draws
+    assert missed <= binom.isf(1e-4, 300, 0.01)
 
 
 def test_a_prediction_that_is_wrong_by_two_percent_is_refuted_and_the_right_one_confirmed():
