@@ -99,6 +99,8 @@ class Direct:
 
     def add(self, recalled: Recalled) -> None:
         ratio = recalled.log_ratio
+        if not np.all(ratio < math.inf):  # inf or nan
+            raise ValueError("the similarity is not a finite real number at some product of two keys")
         self.ratio.add(ratio)
         if self.spec.statistic == "ratio-of-means":
             self.noise.add(recalled.log_noise)

@@ -1,9 +1,9 @@
 """Importance sampling of the mean inverse SNR.
 
 The mean is carried by probes of rare norm. In actual memories, every probed key is stretched to a norm from the
-proposal and its recall weighted by the density ratio. Where one rare *other* key carries the noise (condensation),
-pairs of a probe and one other key are drawn instead, both from proposals, and E‖r‖² = (N−1) E[g(k_j·k_i)²] E‖v‖² is
-used, which holds for independent keys and independent values of mean 0.
+proposal and its recall weighted by the density ratio. Where one rare *other* key carries the noise (condensation), or
+where memories are too large to write many, pairs of a probe and one other key are drawn instead, both from proposals,
+and E‖r‖² = (N−1) E[g(k_j·k_i)²] E‖v‖² is used: it holds for independent keys and independent values of mean 0.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ Array = NDArray[Any]
 
 GROUP = 64  # pairs averaged to one draw
 PAIRS = 1 << 15  # pairs per batch
+ENOUGH = 60  # memories that should be affordable, or pairs are drawn instead
 WEIGHTED = 128  # probes of one memory: more of them share its values' noise and add little
 
 
@@ -59,7 +60,7 @@ def make_sampler(spec: Spec) -> Sampler:
     norms = norm_proposal(g, tau, d, "noise" if ratio else "mean")
     signal = norm_proposal(g, tau, d, "signal") if ratio else None
     spread = max(log_kurtosis(g, s, tau, d) for s in (norms.low, norms.high))
-    if spread <= math.log(spec.n - 1) and spec.n <= 8192:
+    if spread <= math.log(spec.n - 1) and affordable(spec, WEIGHTED, ENOUGH) == ENOUGH:
         return Sampler(norms, signal, None)
     return Sampler(norms, signal, pair_proposal(g, tau, d, min(norms.low, d / 2), max(norms.high, 2 * d)))
 

@@ -104,7 +104,8 @@ def recall_stored(
     Without values, ‖r‖² is replaced by its mean over independent values of mean 0, Σ_{j≠i} g(k_j·k_i)²: a cross-check
     of the simulation, never part of it.
 
-    Raises ValueError where `errors` is asked of a similarity that takes negative values.
+    Raises ValueError where a probe has no signal, g(‖k_i‖²) = 0, and where `errors` is asked of a similarity that takes
+    negative values.
     """
     m, n, d = keys.shape
     if similarity.cosine:
@@ -128,6 +129,8 @@ def recall_stored(
         asked = keys[:, at] if stretch is None else keys[:, at] * stretch[:, part, None].astype(keys.dtype)
         scores = np.matmul(asked, transposed, out=buffer[:, : len(at)])  # [M, B, N]
         _, log_c = similarity.sign_and_log(squares[:, part], tau, d)
+        if not np.isfinite(log_c).all():
+            raise ValueError("the similarity vanishes at a probe's own product: there is no signal")
         if way.anchored:
             anchor: Array = squares[:, part, None].astype(way.dtype)
             weights, scale = _relative(similarity, scores, anchor, tau, d), log_c
@@ -135,8 +138,8 @@ def recall_stored(
         else:
             weights, scale = _scaled_weights(similarity, scores, at, tau, d)
         # r e^{-m}, [M, B, d_v]; without values the weights themselves, whose squares add up to its mean square
-        noise = weights if values is None else np.matmul(weights, values).astype(np.float64)
-        with np.errstate(divide="ignore"):
+        with np.errstate(all="ignore"):
+            noise = weights if values is None else np.matmul(weights, values).astype(np.float64)
             square = np.einsum("mbv,mbv->mb", noise, noise, dtype=np.float64) / (1.0 if values is None else power)
             log_noise[:, part] = np.log(square) + 2 * scale
         log_signal[:, part] = 2 * log_c

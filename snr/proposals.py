@@ -161,8 +161,9 @@ def _check_signal(similarity: Similarity, tau: float, d: int, statistic: str) ->
     s = np.unique(np.concatenate([d * np.geomspace(1e-6, 1e4, 4001), np.linspace(max(d - near, 1e-6), d + near, 4001)]))
     sign, log = similarity.sign_and_log(s, tau, d)
     sign = np.where(np.isfinite(log), sign, 0)
-    if np.any(sign != sign[-1]):
-        zero = float(s[np.flatnonzero(sign != sign[-1])[-1]])
+    lost = np.flatnonzero((sign != sign[-1]) | (sign == 0))
+    if len(lost):
+        zero = float(s[lost[-1]])
         raise Diverges(f"its mean is infinite: the signal g(‖k‖²) vanishes near ‖k‖² = {zero:.3g}")
 
 

@@ -40,7 +40,10 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
     if not isinstance(spec.keys, Gaussian | Sphere) or spec.statistic == "recall-error":
         return Reach()
     g, tau, d = spec.similarity, spec.tau, spec.d
-    line = condensation_line(g, d, tau)
+    try:
+        line = condensation_line(g, d, tau)
+    except ArithmeticError:  # no real number somewhere: found where it matters, among the products that are drawn
+        line = 0.0
     if math.log(spec.n) < line:
         flags["condensed"] = (
             f"ln N = {math.log(spec.n):.3g} is below the condensation line {line:.3g}: one rare key carries the mean "

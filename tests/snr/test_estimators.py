@@ -255,6 +255,12 @@ def test_the_clock_cuts_the_batches_and_changes_none():
     }.items()
 
 
+@pytest.mark.parametrize(("kernel", "match"), [("max(0, -x)", "no signal"), ("log(x)", "not a finite real number")])
+def test_a_similarity_without_signal_or_value_is_refused(kernel, match):
+    with pytest.raises(ValueError, match=match):
+        run(kernel, 17, 16, 1.0, few=10)
+
+
 def test_workers_change_nothing():
     def squares(workers):
         with in_order(lambda batch: batch**2, workers) as batches:
