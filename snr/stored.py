@@ -18,7 +18,7 @@ second moment and the mean of the others. Values are random, independent, of mea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,13 +59,22 @@ def predict_stored(similarity: Similarity, keys: Stored, tau: float) -> StoredPr
     n, d = keys.n, keys.d
     heads = [head.astype(np.float64) for head in keys.array]
     d_eff = [effective_dimension(head) for head in heads]
-    norms = (covariance.measured_norms(similarity, np.einsum("nd,nd->n", k, k), n, d, tau) for k in heads)
+    moments = [_moments(head) for head in heads]
+
+    def over_heads(
+        variance: Callable[[_Moments], Array], mean: Callable[[_Moments], Array] | None = None
+    ) -> float | None:
+        logs = (
+            _gaussian(similarity, tau, d, h.squares, variance(h), 0.0 if mean is None else mean(h)) for h in moments
+        )
+        return _mean_of_logs(logs)
+
     return StoredPredictions(
         paper=paper_log(similarity, n, d, tau),
-        norms=_over_heads(p.log for p in norms),
-        covariance=_over_heads(_centred(similarity, k, tau) for k in heads),
-        mean_and_covariance=_over_heads(covariance.measured_covariance(similarity, k, tau).log for k in heads),
-        effective_dimension=_over_heads(_effective(similarity, n, e).log for e in d_eff),
+        norms=over_heads(lambda h: h.squares * h.isotropic),
+        covariance=over_heads(lambda h: h.second),
+        mean_and_covariance=over_heads(lambda h: h.second - h.first**2, lambda h: h.first),
+        effective_dimension=_mean_of_logs(_effective(similarity, n, e).log for e in d_eff),
         d_eff=float(np.mean(d_eff)),
     )
 
@@ -78,17 +87,43 @@ def over_values(similarity: Similarity, keys: Stored, tau: float) -> Array:
     return recall_stored(similarity, keys.array.astype(way.dtype, copy=False), None, tau, way=way).log_ratio
 
 
-def _centred(similarity: Similarity, keys: Array, tau: float) -> float | None:
-    """ln of the mean over probes of (N−1) E g(N(0, k_iᵀ C_i k_i))²/g(s_i)², for keys [N, d]."""
+@dataclass(frozen=True)
+class _Moments:
+    """Of one head, arrays [N]: s_i, the products' second moment k_iᵀ C_i k_i and mean m_i·k_i, the others' s̄/d.
+
+    Key i is taken out of its own C_i and m_i: left in, it would add s_i²/N to the second moment, and so 1 to the
+    inverse SNR of the linear kernel.
+    """
+
+    squares: Array
+    second: Array
+    first: Array
+    isotropic: Array
+
+
+def _moments(keys: Array) -> _Moments:
     n, d = keys.shape
     squares = np.einsum("nd,nd->n", keys, keys)
     whole = np.einsum("nd,nd->n", keys @ (keys.T @ keys), keys)  # Σ_j (k_j·k_i)², with j = i
-    variance = np.maximum((whole - squares**2) / (n - 1), 1e-300)
+    total = keys @ keys.sum(axis=0)
+    return _Moments(
+        squares,
+        (whole - squares**2) / (n - 1),
+        (total - squares) / (n - 1),
+        (squares.sum() - squares) / ((n - 1) * d),
+    )
+
+
+def _gaussian(
+    similarity: Similarity, tau: float, d: int, squares: Array, variance: Array, mean: Array | float = 0.0
+) -> float | None:
+    """ln of the mean over probes of (N−1) E g(N(mean, variance))²/g(s_i)²; None where quadrature gives up."""
     try:
-        noise, _ = log_second_moment(similarity, variance, tau, d)
-    except ArithmeticError:  # the quadrature does not reach its accuracy: no prediction
+        noise, _ = log_second_moment(similarity, np.maximum(variance, 1e-300), tau, d, mean)
+    except ArithmeticError:
         return None
     logs = noise - 2 * similarity.sign_and_log(squares, tau, d)[1]
+    n = len(logs)
     return math.log(n - 1) + float(np.logaddexp.reduce(logs)) - math.log(n)
 
 
@@ -96,7 +131,7 @@ def _effective(similarity: Similarity, n: int, d_eff: float) -> Prediction:
     return covariance.effective(similarity, n, d_eff) if d_eff < math.inf else Prediction(-math.inf)
 
 
-def _over_heads(logs: Iterable[float | None]) -> float | None:
+def _mean_of_logs(logs: Iterable[float | None]) -> float | None:
     """ln of the mean over heads; None where a head has no prediction."""
     values = list(logs)
     known = [log for log in values if log is not None]
