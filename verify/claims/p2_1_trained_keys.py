@@ -82,7 +82,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-2.1-trained-linear-effective",
-        source="repair of P §2.1.1 eq. 7",
+        source="P §2.1.1 eq. 7",
         statement="A linear memory with trained keys has SNR⁻¹ = (N−1)/d_eff to within 20 %, d_eff = tr(C)²/tr(C²)",
         assumptions=(KEYS, VALUES, "norms near their mean: a rule of thumb, its tolerance declared as 20 %"),
         check=against("linear", "effective_dimension", 0.2),
@@ -97,7 +97,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-2.1-trained-relu-gaussian",
-        source="repair of P §2.1.2 eq. 15",
+        source="P §2.1.2 eq. 15",
         statement="Gaussian keys with the measured mean and covariance predict the SNR⁻¹ of the trained ReLU memory",
         assumptions=(KEYS, VALUES, "the covariance alone is not enough: trained keys lean to one side"),
         check=against("relu", "mean_and_covariance", 0.05),
@@ -112,7 +112,7 @@ CLAIMS = (
     ),
     Claim(
         id="P-2.1-trained-exp-gaussian",
-        source="attempted repair of P §2.1.1 eq. 13",
+        source="P §2.1.1 eq. 13",
         statement="Gaussian keys with the measured mean and covariance predict the SNR⁻¹ of the trained exp memory",
         assumptions=(KEYS, VALUES, "keys normalised to ‖k‖ = √d"),
         check=against("exp", "mean_and_covariance", 0.1, normalised=True),
