@@ -148,7 +148,7 @@ def _argument_type(parse: Callable[[str], Any], choices: Sequence[str] | None) -
 
 
 def _default_words(field: dataclasses.Field[Any]) -> str:
-    if field.default is dataclasses.MISSING or field.default in (None, "", ()):
+    if field.default is dataclasses.MISSING or field.default in (None, "", (), 0):
         return ""
     value = field.default
     return f" (default {' '.join(map(str, value)) if isinstance(value, tuple) else value})"

@@ -1,9 +1,13 @@
 """One look for every figure: Okabe-Ito colours that colour-blind readers can tell apart, one colour a kernel."""
 
+import io
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+
+from verify.records import write_whole
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
@@ -48,3 +52,10 @@ def write_figure(figure: Figure, target: str | BinaryIO, kind: str) -> None:
         figure.savefig(
             target, format=kind, dpi=160, transparent=kind == "svg", metadata=_UNDATED if kind == "svg" else None
         )
+
+
+def save(figure: Figure, path: str) -> None:
+    """Write the figure whole or not at all, as what the file's name ends in (.svg or .png)."""
+    stream = io.BytesIO()
+    write_figure(figure, stream, path.rsplit(".", 1)[-1])
+    write_whole(Path(path), stream.getvalue())

@@ -1,0 +1,170 @@
+"""`verify snr` as a user meets it. Statistical assertions use 99 % intervals at a fixed seed: each may fail by
+chance with probability 1 % when the seed or a stream changes, and never at the same seed."""
+
+import json
+import math
+
+import pytest
+
+from verify import cli
+
+QUICK = ("--max-seconds", "20", "--rel-tol", "0.1", "--n", "32", "--dk", "8")
+
+
+def run(capsys, *argv):
+    status = cli.main(["snr", *argv])
+    streams = capsys.readouterr()
+    return status, streams.out, streams.err
+
+
+def measured(capsys, *argv):
+    status, out, err = run(capsys, *QUICK, *argv, "--json", "-")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "relu", "exp", "solu", "x**3"])
+def test_a_point_keeps_the_contract(capsys, kernel):
+    found = measured(capsys, "--kernel", kernel)
+    (point,) = found["points"]
+    assert {"kernel", "d", "n", "tau", "keys", "predicted", "measured"} <= set(point)
+    assert {"paper", "exact", "fixed_probe", "typical"} <= set(point["predicted"])
+    for name in ("mean", "importance", "median"):
+        assert {"value", "low", "high", "confidence", "samples", "method"} <= set(point["measured"][name])
+    assert (point["predicted"]["paper"] is None) == (kernel == "x**3")
+    best = point["measured"]["importance"]
+    assert best["low"] <= point["predicted"]["exact"] <= best["high"]
+    for claim in found["claims"]:
+        assert {"id", "source", "statement", "verdict", "evidence", "detail", "numbers"} <= set(claim)
+
+
+def test_same_seed_same_digits_other_seed_others(capsys):
+    first, again, other = (measured(capsys, "--seed", seed)["points"] for seed in ("1", "1", "2"))
+    assert first == again
+    assert first[0]["measured"] != other[0]["measured"]
+
+
+def test_a_point_does_not_depend_on_its_neighbours(capsys):
+    alone = measured(capsys, "--kernel", "relu")["points"]
+    among = measured(capsys, "--kernel", "linear", "relu", "--tau", "2", "sqrt")["points"]
+    assert alone[0] in among
+
+
+def test_two_processes_give_the_same_digits(capsys):
+    argv = ("--kernel", "linear", "relu")
+    assert measured(capsys, *argv)["points"] == measured(capsys, *argv, "--workers", "2")["points"]
+
+
+def test_where_the_mean_diverges_the_formula_is_refuted_and_the_median_stands(capsys):
+    found = measured(capsys, "--kernel", "exp", "--tau", "0.8")
+    (point,) = found["points"]
+    assert point["predicted"]["exact"] == "inf"
+    assert math.isfinite(point["predicted"]["paper"])
+    verdicts = {c["id"]: c for c in found["claims"]}
+    assert verdicts["snr:paper"]["verdict"] == "refuted"
+    assert verdicts["snr:paper"]["evidence"] == "proof"
+    assert "diverges" in point["flags"]
+    median = point["measured"]["median"]
+    assert median["low"] <= point["predicted"]["typical"] <= median["high"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "verdict"),
+    [("(N-1)/(d-2)", "confirmed"), ("1.2*(N-1)/(d-2)", "refuted"), ("0.8*(N-1)/(d-2)", "refuted")],
+)
+def test_a_user_formula_is_judged(capsys, formula, verdict):
+    found = measured(capsys, "--kernel", "linear", "--predict", formula, "--within", "0.05", "--rel-tol", "0.01")
+    (claim,) = [c for c in found["claims"] if c["id"] == f"snr:{formula}"]
+    assert claim["verdict"] == verdict
+
+
+def test_inconclusive_says_what_would_decide(capsys):
+    found = measured(capsys, "--kernel", "linear", "--predict", "(N-1)/(d-2)", "--within", "0.001")
+    (claim,) = [c for c in found["claims"] if c["id"].startswith("snr:(")]
+    assert claim["verdict"] == "inconclusive"
+    assert "--rel-tol" in claim["detail"]
+
+
+@pytest.mark.parametrize("statistic", ["fixed-probe", "ratio-of-means", "median"])
+def test_each_statistic_meets_its_own_prediction(capsys, statistic):
+    found = measured(capsys, "--kernel", "linear", "--statistic", statistic)
+    name = "snr:typical" if statistic == "median" else "snr:exact"
+    ratio = next(c for c in found["claims"] if c["id"] == name)["numbers"]["ratio"]
+    assert ratio["low"] <= 1 <= ratio["high"]
+
+
+def test_finished_points_are_kept_and_reused(capsys, tmp_path, monkeypatch):
+    path = tmp_path / "p.jsonl"
+    first = measured(capsys, "--kernel", "linear", "relu", "--records", str(path))
+    assert len(path.read_text().splitlines()) == 2
+    monkeypatch.setattr("verify.capacity_point.measure_point", lambda *a: pytest.fail("computed again"))
+    assert measured(capsys, "--kernel", "linear", "relu", "--records", str(path))["points"] == first["points"]
+    status, _, err = run(capsys, *QUICK, "--kernel", "linear", "--records", str(path))
+    assert status == 2
+    assert "another spec" in err
+
+
+def test_an_interrupt_keeps_the_finished_points(capsys, tmp_path, monkeypatch):
+    from verify import capacity_point
+
+    real, calls = capacity_point.measure_point, []
+
+    def interrupted(spec, progress=None):
+        calls.append(spec["kernel"])
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(spec, progress)
+
+    monkeypatch.setattr(capacity_point, "measure_point", interrupted)
+    path = tmp_path / "p.jsonl"
+    status, _, err = run(capsys, *QUICK, "--kernel", "linear", "relu", "--records", str(path))
+    assert (status, err) == (130, "interrupted\n")
+    assert len(path.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_curves_are_drawn(capsys, tmp_path, kind):
+    path = tmp_path / f"c.{kind}"
+    status, out, _ = run(capsys, *QUICK, "--kernel", "linear", "--dk", "4", "8", "--plot", str(path))
+    assert status == 0
+    assert f"wrote {path}" in out
+    assert path.read_bytes()[:5] in (b"<?xml", b"\x89PNG\r")
+
+
+def test_derivation_is_shown(capsys):
+    status, out, _ = run(capsys, "--kernel", "exp", "--derive")
+    assert status == 0
+    assert "exp" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "names"),
+    [
+        *((("--dk", x), "--dk") for x in ("0", "-1", "nan", "inf", "1e400", "", "1.5")),
+        *((("--n", x), "--n") for x in ("0", "1", "-1", "nan", "")),
+        *((("--tau", x), "--tau") for x in ("0", "-1", "nan", "inf", "1e400", "", "x", "d - 64")),
+        *((("--rel-tol", x), "--rel-tol") for x in ("0", "-1", "nan", "inf", "")),
+        *((("--within", x), "--within") for x in ("0", "-1", "nan", "inf", "")),
+        *((("--max-seconds", x), "--max-seconds") for x in ("0", "-1", "nan", "1e400")),
+        *((("--seed", x), "--seed") for x in ("-1", "x", "1e3", "")),
+        *((("--confidence", x), "--confidence") for x in ("0", "1", "nan", "")),
+        *(
+            (("--kernel", x), "--kernel")
+            for x in ("", "__import__('os')", "y", "x +", "1", "open('f')", "x.real", "9**9**9")
+        ),
+        *((("--predict", x), "--predict") for x in ("", "x", "__import__('os')", "N/(d-64)", "-N", "log(0)")),
+        (("--heads", "3"), "--heads"),
+        (("--values", "cauchy"), "--values"),
+        (("--statistic", "mode"), "--statistic"),
+        (("--plot", "c.pdf"), "--plot"),
+        (("--plot", "/nonexistent/c.svg"), "--plot"),
+        (("--records", "/nonexistent/p.jsonl"), "--records"),
+        (("--keys", "/nonexistent/k.npy"), "--keys"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_the_option(capsys, argv, names):
+    status, out, err = run(capsys, "--max-seconds", "5", *argv)
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert names in err

@@ -1,0 +1,220 @@
+"""One point of a capacity curve: its predictions, its measurement, and the verdict on each prediction.
+
+`measure_point` is a pure function of its spec, so that points can be computed anywhere and kept; `point_claims` judges
+a finished point, kept or fresh.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from snr.estimate import Estimate
+from snr.estimators import measure
+from snr.keys import Gaussian, Sphere
+from snr.measured import Measured, Scaled
+from snr.predictions import Prediction, Predictions, predict
+from snr.similarity import similarity, temperature
+from snr.stopping import MaxSeconds, MinSamples, RelTol, Stop
+from verify.evidence import Claim, Evidence, Ruling, Verdict, judge
+from verify.sweep import stream_key
+
+Progress = Callable[[Estimate], None]
+LITTLE = 1 << 27  # products k_j·k_i
+WEIGHTED = 128  # probes in a memory of the importance-sampled estimate
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A prediction to be judged: its name, the statistic it speaks of, and its logarithm (inf: it says it diverges)."""
+
+    name: str
+    source: str
+    statement: str
+    statistic: str
+    log: float
+
+
+def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+    """Predictions and measurement for one spec (the fields of `verify snr`, one value each), as JSON-able numbers.
+
+    Raises ValueError where a value of the spec cannot be used.
+    """
+    g = similarity(spec["kernel"])
+    n, d, heads = spec["n"], spec["d"], spec["heads"]
+    tau = temperature(spec["tau"])(d / heads)
+    predictions = predict(
+        g, n, d, tau, spec["keys"], heads=heads, d_v=spec["d_v"] if spec["values"] == "gaussian" else None
+    )
+    measured = measure(
+        g,
+        n,
+        d,
+        tau,
+        Sphere() if spec["keys"] == "sphere" else Gaussian(),
+        spec["statistic"],
+        stop=stop_rule(spec),
+        cross_check=_cross_check(spec),
+        seed=spec["seed"],
+        point=stream_key({k: v for k, v in spec.items() if k not in ("predict", "within", "rel_tol", "max_seconds")}),
+        progress=progress,
+        confidence=spec["confidence"],
+        values=spec["values"],
+        d_v=spec["d_v"],
+        heads=heads,
+    )
+    judged = _judged(spec, g.name, tau, predictions)
+    return {
+        "kernel": g.name,
+        "d": d,
+        "n": n,
+        "tau": tau,
+        "keys": spec["keys"],
+        "heads": heads,
+        "statistic": spec["statistic"],
+        "predicted": predictions.to_json(),
+        "reasons": _reasons(predictions),
+        "measured": {name: scaled_json(measured.scaled.get(name)) for name in ("mean", "importance", "median")},
+        "flags": list(measured.flags),
+        "notes": list(measured.notes),
+        "judged": [vars(j) | {"ratio": ratio_of(j, measured)} for j in judged],
+    }
+
+
+def stop_rule(spec: Mapping[str, Any]) -> Stop:
+    """When the estimate of the statistic is good enough.
+
+    Where no tolerance was asked for: at 2 %, and on to what decides `within` as long as that is little work. Little is
+    counted in products k_j·k_i, not in seconds, so that a point stays a function of its spec.
+    """
+    limit = MaxSeconds(spec["max_seconds"])
+    if spec["rel_tol"]:
+        return limit | RelTol(spec["rel_tol"])
+    decisive = RelTol(0.4 * spec["within"]) | MinSamples(max(16, LITTLE // (spec["n"] * WEIGHTED * spec["heads"])))
+    return limit | (RelTol(0.02) & decisive)
+
+
+def _cross_check(spec: Mapping[str, Any]) -> Stop:
+    """When the direct estimate is good enough as a check of the importance-sampled one."""
+    if spec["statistic"] == "median":
+        return stop_rule(spec)
+    return stop_rule(spec) | MinSamples(max(16, LITTLE // (spec["n"] * min(spec["n"], 1024) * spec["heads"])))
+
+
+def _judged(spec: Mapping[str, Any], kernel: str, tau: float, p: Predictions) -> list[Judged]:
+    """What is judged: the built-in predictions of the statistic that was measured, and the user's own."""
+    statistic = spec["statistic"]
+    exact = {"mean": p.exact, "fixed-probe": p.fixed_probe, "ratio-of-means": p.ratio_of_means, "median": p.typical}
+    found: list[Judged] = []
+    if p.paper.log is not None:
+        statement = f"the {statistic} SNR⁻¹ is P's closed form for {kernel}"
+        found.append(Judged("paper", _equation(kernel), statement, statistic, p.paper.log))
+    if p.printed.log is not None:
+        found.append(Judged("printed", "P eq. 17", "the same as P prints it at τ = √d", statistic, p.printed.log))
+    if exact[statistic].log is not None:
+        name = "typical" if statistic == "median" else "exact"
+        statement = f"the {statistic} SNR⁻¹ is its exact value for {spec['keys']} keys ({exact[statistic].method})"
+        found.append(Judged(name, "P §2.1 eq. 6", statement, statistic, _number(exact[statistic])))
+    if statistic != "median" and p.typical.log is not None:
+        found.append(Judged("typical", "P §2.1", "the median SNR⁻¹ is the typical value", "median", _number(p.typical)))
+    for text in spec["predict"]:
+        log = user_log(text, spec["n"], spec["d"], tau)
+        found.append(Judged(text, "user", f"the {statistic} SNR⁻¹ is {text}", statistic, log))
+    return found
+
+
+def _equation(kernel: str) -> str:
+    return {"linear": "P §2.1 eq. 7", "relu": "P §2.1.2 eq. 15", "exp": "P §2.1.1 eq. 13", "solu": "P §2.1.2 eq. 17"}[
+        kernel
+    ]
+
+
+def _number(p: Prediction) -> float:
+    assert p.log is not None
+    return p.log
+
+
+def user_log(text: str, n: int, d: int, tau: float) -> float:
+    """log of a user's formula in N, d, tau. Raises ValueError where it is not a positive number there."""
+    from snr.expression import formula
+
+    sign, log = formula(text, ("N", "d", "tau")).sign_and_log(float(n), float(d), tau)
+    if not (float(sign) > 0 and math.isfinite(float(log))):
+        raise ValueError(f"is not a positive number at N = {n}, d = {d}, tau = {tau:.6g}")
+    return float(log)
+
+
+def _reasons(p: Predictions) -> dict[str, str]:
+    fields = {n: getattr(p, n) for n in ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")}
+    return {name: prediction.reason for name, prediction in fields.items() if prediction.reason}
+
+
+def scaled_json(scaled: Scaled | None) -> dict[str, Any] | None:
+    if scaled is None:
+        return None
+    return scaled.plain.to_json() | dict(zip(("log", "log_low", "log_high"), scaled.log))
+
+
+def ratio_of(judged: Judged, measured: Measured) -> dict[str, Any] | None:
+    """measured/predicted with its interval; None where the prediction says that there is no finite number."""
+    if not math.isfinite(judged.log):
+        return None
+    scaled = measured.scaled["median"] if judged.statistic == "median" else measured.best
+    return scaled.over(judged.log).to_json()
+
+
+def point_claims(point: Mapping[str, Any], within: float) -> list[Claim]:
+    """The verdict on every judged prediction of a finished point; `within` is the declared tolerance of the ratio."""
+    where = f"{point['kernel']}, d = {point['d']}, N = {point['n']}, τ = {point['tau']:.4g}, {point['keys']} keys"
+    claims = []
+    for j in point["judged"]:
+        claim = Claim(
+            id=f"snr:{j['name']}",
+            source=j["source"],
+            statement=f"{where}: {j['statement']}, within {within:g}",
+            assumptions=("values independent of the keys, with mean 0",),
+        )
+        claims.append(claim.decided(_ruling(j, point, within)))
+    return claims
+
+
+def _ruling(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) -> Ruling:
+    diverges = judged["statistic"] != "median" and point["predicted"]["exact"] in ("inf", math.inf)
+    if diverges and judged["statistic"] == "mean":
+        reason = point["reasons"].get("exact", "the mean diverges")
+        finite = judged["ratio"] is not None
+        return Ruling(
+            Verdict.REFUTED if finite else Verdict.CONFIRMED,
+            Evidence.PROOF,
+            f"{reason}; no sample shows it" + (", and this prediction is finite" if finite else ""),
+        )
+    if judged["ratio"] is None:
+        return Ruling(Verdict.INCONCLUSIVE, Evidence.STATISTICAL, "predicts a value that no finite sample can show")
+    ratio = Estimate(**{k: _float(v) for k, v in judged["ratio"].items()})
+    verdict = judge(ratio, within)
+    detail = (
+        f"measured/predicted = {ratio.value:.4g} in [{ratio.low:.4g}, {ratio.high:.4g}] at {ratio.confidence:.0%} "
+        f"({ratio.method}, {ratio.samples} units; {ratio.guarantee.split(':')[0]})"
+    )
+    if verdict is Verdict.INCONCLUSIVE:
+        detail += f"; {_budget(ratio, within)}"
+    return Ruling(verdict, Evidence.STATISTICAL, detail, {"ratio": ratio.to_json(), "within": within})
+
+
+def _float(value: Any) -> Any:
+    return {"inf": math.inf, "-inf": -math.inf}.get(value, value) if isinstance(value, str) else value
+
+
+def _budget(ratio: Estimate, within: float) -> str:
+    """What would decide it: the interval shrinks as one over the square root of the units."""
+    half = (ratio.high - ratio.low) / 2
+    if not math.isfinite(half):
+        return "the interval has no upper end: this estimator cannot decide it"
+    slack = abs(abs(ratio.value - 1) - within)
+    if slack == 0:
+        return "it lies on the edge of what was declared"
+    units = math.ceil(ratio.samples * (half / slack) ** 2)
+    more = units / ratio.samples
+    return f"about {units} units would decide it: --rel-tol {max(slack * 0.9, 1e-6):.1g}, {more:.1f} times the work"
