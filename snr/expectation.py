@@ -183,13 +183,20 @@ def _tolerable(error: float) -> float:
     return error
 
 
-def condensation_line(similarity: Similarity, d: float, tau: float) -> float:
+def condensation_line(similarity: Similarity, d: float, tau: float, keys: str = "gaussian") -> float:
     """The ln N below which the noise of a probe of norm √d is carried by one rare key among N (random-energy regime).
 
-    E g(X)² is carried by X near z*√d, and N keys reach z*√d only if ln N > z*²/2. For exp and SoLU that is 2d/tau²; for
-    powers of x, whose carrying keys are ordinary ones, 0.
+    Gaussian keys: E g(X)² is carried by X near z*√d, and N keys reach z*√d only if ln N > z*²/2. For exp and SoLU that
+    is 2d/tau²; for powers of x, whose carrying keys are ordinary ones, 0. Keys on the sphere: the cosine t* of the
+    carrying keys solves 2(1−t²)/tau = t, and the line −(d/2) ln(1−t*²) lies 2d(1−t*)/tau below the capacity.
     """
     found = form(similarity, tau, d)
+    if found is not None and found.rate == 0:
+        return 0.0
+    if found is not None and keys == "sphere":
+        b = abs(found.rate)
+        t = (math.sqrt(1 + 16 * b * b) - 1) / (4 * b)
+        return -d / 2 * math.log1p(-t * t)
     if found is not None:
         return 2 * found.rate**2 * d
     v, m = np.array([float(d)]), np.zeros(1)

@@ -62,8 +62,9 @@ class Predictions:
     """Every prediction for one point, made by `predict`.
 
     paper: P's formula (eq. 7, 13, 15, 17 with its algebra corrected); printed: the same as P prints it where that
-    differs (eq. 17 at tau = √d lacks e²). condensation: ln N minus the condensation line, 2d/tau² per head for exp and
-    SoLU; below 0 a single rare key carries the mean, which a simulation of N keys does not see.
+    differs (eq. 17 at tau = √d lacks e²). condensation: ln N minus the condensation line, 2d/tau² for exp and SoLU
+    among Gaussian keys (`snr.expectation.condensation_line`); below 0 a single rare key carries the mean, which a
+    simulation of N keys does not see.
     """
 
     similarity: str
@@ -127,7 +128,7 @@ def predict(
         fixed_probe=fixed,
         ratio_of_means=ratio,
         typical=_typical(similarity, n, width, tau, law, d_v) if typical else Prediction(None, reason="not asked for"),
-        condensation=math.log(n) - expectation.condensation_line(similarity, width, tau),
+        condensation=math.log(n) - expectation.condensation_line(similarity, width, tau, law),
     )
 
 

@@ -228,3 +228,18 @@ def test_the_sphere_of_one_and_two_dimensions(d, tau):
     angles = (np.arange(4000) + 0.5) * np.pi / 2000
     cosines = np.array([1.0, -1.0]) if d == 1 else np.cos(angles)
     assert found.value == pytest.approx(np.mean(np.exp(2 * d * (cosines - 1) / tau)), rel=1e-10)
+
+
+def test_condensation_lines():
+    line = expectation.condensation_line
+    assert line(similarity("exp"), 64, 4.0) == pytest.approx(8)
+    assert line(similarity("solu"), 64, 8.0) == pytest.approx(2)
+    assert line(similarity("linear"), 64, 8.0) == 0
+    assert line(similarity("tanh(x/tau)"), 64, 8.0) < 2
+    # a sum of exponentials is carried where its largest one is
+    assert line(similarity("exp(x/tau) + 1"), 64, 4.0) == pytest.approx(8, rel=0.02)
+    # on the sphere: t* = 0.618... at tau = 2, and equal to the Gaussian line as tau grows
+    assert line(similarity("exp"), 64, 2.0, "sphere") == pytest.approx(
+        -32 * math.log(1 - ((math.sqrt(5) - 1) / 2) ** 2)
+    )
+    assert line(similarity("exp"), 64, 80.0, "sphere") == pytest.approx(line(similarity("exp"), 64, 80.0), rel=0.01)

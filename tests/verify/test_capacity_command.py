@@ -33,11 +33,22 @@ def test_widths(capsys):
 def test_a_table_and_a_picture(capsys, tmp_path):
     picture = tmp_path / "n.svg"
     status, out = _run(
-        capsys, "--kernel", "relu", "--dk", "8", "16", "32", "--statistic", "exact", "--plot", str(picture)
+        capsys, "--kernel", "exp", "--dk", "8", "16", "32", "--statistic", "exact", "--plot", str(picture)
     )
     assert status == 0
     assert "√d against" in out.out
     assert picture.read_text().startswith("<?xml")
+
+
+def test_simulated_capacity_holds_the_level(capsys):
+    # the interval covers with 99 %; at fixed seed and a tolerance on the half-width the run is a function of the seed
+    pytest.importorskip("snr.estimators")
+    status, out = _run(
+        capsys, "--kernel", "exp", "--dk", "24", "--statistic", "exact", "--simulate", "--rel-tol", "0.1", "--json", "-"
+    )
+    measured = json.loads(out.out)["points"][0]["measured"]
+    assert status == 0
+    assert measured["snr"]["low"] < 1 < measured["snr"]["high"]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Options:
 
     kernel: tuple[str, ...] = option(("linear", "exp"), help="names, or expressions in x, tau, d", many=True)
     dk: tuple[int, ...] = option(
-        (64, 128, 256, 512, 1024), help="widths d", parse=integer(1, 16384), many=True, metavar="D"
+        (64, 256, 1024, 4096), help="widths d", parse=integer(1, 16384), many=True, metavar="D"
     )
     n: tuple[int, ...] = option(
         (), help="find the width for so many pairs instead", parse=integer(2, 10**18), many=True, metavar="N"
@@ -178,7 +178,10 @@ def _width_table(options: Options, points: Points) -> Table:
 
 
 def _fit_tables(options: Options, points: Points) -> list[Table]:
-    """For each kernel and statistic: ln N against ln d, and √d against ½ ln N for kernels that hold e^{O(√d)} pairs."""
+    """The claimed scaling of each kernel and statistic: √d against ½ ln N where there is a temperature (at √d), else
+    ln N against ln d."""
+    from snr.similarity import similarity
+
     rows = []
     for name in dict.fromkeys(p["kernel"] for p in points):
         for statistic in options.statistic:
@@ -188,28 +191,27 @@ def _fit_tables(options: Options, points: Points) -> list[Table]:
                 if p["kernel"] == name and p["log_n"][statistic] is not None and 0 < p["log_n"][statistic] < math.inf
             ]
             if len({d for d, _ in known}) >= 3:
-                rows += _fits(name, statistic, known)
+                rows.append((name, statistic, *_fit(known, root=similarity(name).uses_tau)))
     if not rows:
         return []
     columns = ("kernel", "statistic", "fit", "slope", "intercept")
     return [Table("Scaling: least squares, 99 % intervals from the residuals (curvature, not noise)", columns, rows)]
 
 
-def _fits(name: str, statistic: str, known: list[tuple[int, float]]) -> list[tuple[str, ...]]:
+def _fit(known: list[tuple[int, float]], root: bool) -> tuple[str, str, str]:
     from snr.capacity import fit_line
 
-    power = fit_line([math.log(d) for d, _ in known], [log_n for _, log_n in known])
-    root = fit_line([log_n / 2 for _, log_n in known], [math.sqrt(d) for d, _ in known])
-    found: list[tuple[str, ...]] = []
-    for words, fit in (("ln N against ln d", power), ("√d against ½ ln N", root)):
-        slope = f"{fit.slope:.4f} [{fit.slope_low:.4f}, {fit.slope_high:.4f}]"
-        intercept = f"{fit.intercept:.3f} [{fit.intercept_low:.3f}, {fit.intercept_high:.3f}]"
-        found.append((name, statistic, words, slope, intercept))
-    return found
+    if root:
+        words, fit = "√d against ½ ln N", fit_line([log_n / 2 for _, log_n in known], [math.sqrt(d) for d, _ in known])
+    else:
+        words, fit = "ln N against ln d", fit_line([math.log(d) for d, _ in known], [log_n for _, log_n in known])
+    slope = f"{fit.slope:.4f} [{fit.slope_low:.4f}, {fit.slope_high:.4f}]"
+    return words, slope, f"{fit.intercept:.3f} [{fit.intercept_low:.3f}, {fit.intercept_high:.3f}]"
 
 
 def _temperature_table(options: Options, kernels: list[Similarity], session: Session) -> Table:
     from snr.capacity import best_temperature
+    from snr.expectation import condensation_line
 
     d = options.dk[0]
     rows = []
@@ -228,13 +230,13 @@ def _temperature_table(options: Options, kernels: list[Similarity], session: Ses
             best = best_temperature(kernel, d, options.level, statistic, keys)
             if best is None:
                 continue
-            edge = " (the coldest tried: colder is better)" if best.tau == best.taus[0] else ""
-            line = 2 * d / best.tau**2
+            edge = " (coldest tried)" if best.tau == best.taus[0] else ""
+            line = condensation_line(kernel, d, best.tau, "sphere" if keys == "sphere" else "gaussian")
             told = "condensed" if best.log_n < line else "self-averaging"
             rows.append(
                 (kernel.name, words, f"{best.tau:.3g}{edge}", f"{best.log_n / d:.4f}", f"{line / d:.4f}, {told}")
             )
-    columns = ("kernel", "statistic", "best tau", "(ln N)/d there", "condensation line 2/tau²")
+    columns = ("kernel", "statistic", "best tau", "(ln N)/d there", "condensation line")
     return Table(f"Temperature of largest capacity at d = {d}, SNR⁻¹ = {options.level:g}", columns, rows)
 
 

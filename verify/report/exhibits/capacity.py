@@ -130,7 +130,7 @@ def draw_temperatures(numbers: dict[str, Any]) -> Figure:
         name_points(line, [f"{label}, tau = {t:.3g}: ln N = {h:.3f} d" for t, h in zip(taus, heights)])
     taus = sorted({r["tau"] for r in rows})
     line = [2 / t**2 for t in taus]
-    axes.plot(taus, line, color=ORANGE, linewidth=1.2, label="condensation line 2/tau²")
+    axes.plot(taus, line, color=ORANGE, linewidth=1.2, label="condensation line 2/tau², Gaussian keys")
     axes.fill_between(taus, 0, line, color=ORANGE, alpha=0.08, linewidth=0)
     axes.set(xscale="log", ylim=(0, 1.3), xlabel="temperature tau", ylabel="(ln N)/d at SNR⁻¹ = 1")
     axes.xaxis.set_major_formatter("{x:g}")
