@@ -27,8 +27,13 @@ class Step:
     formula: sympy.Basic | None = None
 
     @property
+    def plain(self) -> str:
+        """The formula in one line of text, "" without one."""
+        return "" if self.formula is None else _plain(self.formula)
+
+    @property
     def text(self) -> str:
-        return self.why if self.formula is None else f"{self.why}\n    {_plain(self.formula)}"
+        return f"{self.why}\n    {self.plain}" if self.plain else self.why
 
     @property
     def mathml(self) -> str:

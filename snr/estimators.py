@@ -34,6 +34,7 @@ def measure(
     statistic: str = "mean",
     *,
     stop: Stop,
+    cross_check: Stop | None = None,
     seed: int = 0,
     point: int = 0,
     progress: Callable[[Estimate], None] | None = None,
@@ -48,7 +49,9 @@ def measure(
     keys: a law (default Gaussian) or stored keys, whose n and d must be the ones given. heads: split the width into
     that many memories of width d/heads and average over them. probes: recall only that many stored keys of each memory
     (default all up to 8192, else 1024). d_v: width of the values (default the keys' width). stop: see snr.stopping;
-    half of its seconds goes to the importance-sampled estimate. progress is called with the current estimate.
+    half of its seconds goes to the importance-sampled estimate. cross_check: stops the direct estimate where there is
+    an importance-sampled one that it only checks (default: the same rule, timed from the start). progress is called
+    with the current estimate.
 
     Raises ValueError for values out of range.
     """
@@ -76,6 +79,8 @@ def measure(
                 "The importance weights failed their own check (effective size, tail) or the time was too short: that "
                 "interval is Markov's bound."
             )
+    if cross_check is not None and "importance" in scaled:
+        stop, start = cross_check, time.monotonic()
     direct = Direct(spec, reach, hopeless="unreached" in flags or "diverges" in flags)
     with in_order(direct_batch(spec, seed, point)) as batches:
         for recalled in batches:

@@ -189,12 +189,14 @@ def _draw(options: Options, points: Sequence[Mapping[str, Any]]) -> list[Path]:
 
 def _derivations(options: Options) -> Finding:
     from snr.derivation import derive
-
     from snr.similarity import similarity
 
-    tables = []
+    tables, points = [], []
     for text in options.kernel:
         with blame("--kernel", text):
-            steps = derive(similarity(text))
-        tables.append(Table(f"Derivation for {text}", ("step", "formula"), [(s.text, s.formula) for s in steps]))
-    return Finding("snr", _spec(options), tables=tables)
+            found = derive(similarity(text))
+        rows = [(step.why, step.plain) for step in found.steps]
+        tables.append(Table(f"Derivation for {text}", ("step", "formula"), rows))
+        steps = [{"why": s.why, "formula": r[1], "mathml": s.mathml} for s, r in zip(found.steps, rows)]
+        points.append({"kernel": text, "steps": steps})
+    return Finding("snr", _spec(options), points=points, tables=tables)
