@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -88,13 +89,7 @@ def float_coherence(vectors: NDArray[Any]) -> float:
     """max |x_i·x_j| / (|x_i| |x_j|) over i ≠ j in float64, by tiles of 2048 rows; 0.0 for a single row."""
     rows = vectors.astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    largest = [0.0]
-
-    def look(tile: NDArray[Any], _rows: slice, _columns: slice) -> None:
-        largest[0] = max(largest[0], float(tile.max()), -float(tile.min()))
-
-    _each_tile(rows, look)
-    return largest[0]
+    return max(max(float(tile.max()), -float(tile.min())) for _, _, tile in _tiles(rows, []))
 
 
 def exact_coherence_squared(vectors: NDArray[Any]) -> Fraction:
@@ -107,43 +102,41 @@ def exact_coherence_squared(vectors: NDArray[Any]) -> Fraction:
     bound = vectors.shape[1] * peak * peak
     if bound >= 2**53:
         raise ValueError(f"integer keys with entries up to {peak} are too large for exact inner products")
-    rows = vectors.astype(np.float32 if bound < 2**24 else np.float64)
     norms = np.einsum("ij,ij->i", vectors, vectors, dtype=np.int64)
     if not norms.all():
         raise ValueError("a key is zero")
-    best = [Fraction(0)]
-    if norms.min() == norms.max():
-
-        def look(tile: NDArray[Any], _rows: slice, _columns: slice) -> None:
+    order = np.argsort(norms, kind="stable")
+    norms = norms[order]
+    rows = vectors[order].astype(np.float32 if bound < 2**24 else np.float64)
+    changes = (np.flatnonzero(np.diff(norms)) + 1).tolist()
+    best = Fraction(0)
+    for row, column, tile in _tiles(rows, changes if len(changes) < 16 else []):
+        if norms[row.start] == norms[row.stop - 1] and norms[column.start] == norms[column.stop - 1]:
             product = max(int(tile.max()), -int(tile.min()))
-            best[0] = max(best[0], Fraction(product * product, int(norms[0]) ** 2))
-
-    else:
-
-        def look(tile: NDArray[Any], row: slice, column: slice) -> None:
-            ratio = tile.astype(np.float64) ** 2 / norms[row, None] / norms[None, column]
-            top = ratio.max()
-            if top < float(best[0]) * (1 - 1e-12):
-                return
-            i, j = np.nonzero(ratio >= top * (1 - 1e-12))
-            triples = np.stack([np.abs(tile[i, j]).astype(np.int64), norms[row][i], norms[column][j]], axis=1)
-            for product, first, second in np.unique(triples, axis=0).tolist():
-                best[0] = max(best[0], Fraction(product * product, first * second))
-
-    _each_tile(rows, look)
-    return best[0]
+            best = max(best, Fraction(product * product, int(norms[row.start]) * int(norms[column.start])))
+            continue
+        ratio = tile.astype(np.float64) ** 2 / norms[row, None] / norms[None, column]
+        top = ratio.max()
+        if top < float(best) * (1 - 1e-12):
+            continue
+        i, j = np.nonzero(ratio >= top * (1 - 1e-12))
+        triples = np.stack([np.abs(tile[i, j]).astype(np.int64), norms[row][i], norms[column][j]], axis=1)
+        for product, first, second in np.unique(triples, axis=0).tolist():
+            best = max(best, Fraction(product * product, first * second))
+    return best
 
 
-def _each_tile(rows: NDArray[Any], look: Callable[[NDArray[Any], slice, slice], None]) -> None:
-    """Show `look` each tile of the Gram matrix on and above the diagonal, the diagonal itself set to zero."""
+def _tiles(rows: NDArray[Any], cuts: list[int]) -> Iterator[tuple[slice, slice, NDArray[Any]]]:
+    """The Gram matrix's tiles on and above the diagonal, none across a cut, the diagonal itself set to zero."""
     n = len(rows)
-    for i in range(0, n, TILE):
-        for j in range(i, n, TILE):
-            row, column = slice(i, min(i + TILE, n)), slice(j, min(j + TILE, n))
+    edges = sorted({*range(0, n, TILE), *cuts, n})
+    spans = [slice(i, j) for i, j in pairwise(edges)]
+    for k, row in enumerate(spans):
+        for column in spans[k:]:
             tile = rows[row] @ rows[column].T
-            if i == j:
+            if row == column:
                 np.fill_diagonal(tile, 0)
-            look(tile, row, column)
+            yield row, column, tile
 
 
 def quantise(vectors: NDArray[Any], peak: int = 127) -> tuple[NDArray[np.int8], int]:
