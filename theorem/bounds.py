@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,8 @@ def delsarte(n: int, d: int) -> float:
     if d == 1:
         return 1.0 - 1e-9
     low, high = 0.0, min(1.0, 1.5 * closed(n, d) + 1e-3)
+    while high < 1 and _optimum(d, high)[0] < n:
+        low, high = high, min(1.0, 1.5 * high)
     while high - low > 2e-6:  # in floats, to find ε; the proof comes after
         middle = (low + high) / 2
         if _optimum(d, middle)[0] < n:
@@ -123,9 +125,13 @@ def least_dimension(n: int, epsilon: float) -> dict[str, int]:
     """For each bound the least d that it allows for n keys of coherence ≤ ε; `lp` is the largest of them."""
     if n < 1 or not 0 < epsilon < 1:
         raise ValueError(f"expected n ≥ 1 and 0 < ε < 1, got n = {n}, ε = {epsilon}")
-    found = {name: _least(lambda d, bound=bound: bound(n, d) <= epsilon) for name, bound in CLOSED.items()}  # type: ignore[misc]
+    found = {name: _least(partial(_permits, bound, n, epsilon)) for name, bound in CLOSED.items()}
     start = max(found.values())
     return found | {"lp": _least(lambda d: most_keys(d, epsilon) >= n, start)}
+
+
+def _permits(bound: Callable[[int, int], float], n: int, epsilon: float, d: int) -> bool:
+    return bound(n, d) <= epsilon
 
 
 def _least(allowed: Callable[[int], bool], start: int = 1) -> int:

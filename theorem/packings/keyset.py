@@ -165,3 +165,8 @@ class Offer:
     coherence: float
     exact: bool
     make: Callable[[], KeySet]
+
+
+def fitted(construct: Callable[..., KeySet], n: int, d: int, *arguments: object) -> Callable[[], KeySet]:
+    """What makes the first n keys of construct(*arguments) in R^d, when called."""
+    return lambda: construct(*arguments).head(n).padded(d)

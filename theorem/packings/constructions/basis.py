@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 
 def orthonormal(n: int, d: int) -> KeySet:
@@ -16,4 +16,4 @@ def orthonormal(n: int, d: int) -> KeySet:
 
 def offers(n: int, d: int) -> Iterator[Offer]:
     if n <= d:
-        yield Offer("orthonormal basis", 0.0, True, lambda: orthonormal(n, d))
+        yield Offer("orthonormal basis", 0.0, True, fitted(orthonormal, n, d, n, d))

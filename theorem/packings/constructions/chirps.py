@@ -12,7 +12,7 @@ import numpy as np
 
 from theorem.packings.constructions.singer import realified
 from theorem.packings.fields import is_prime
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 
 def chirps(n: int, p: int) -> KeySet:
@@ -31,5 +31,5 @@ def offers(n: int, d: int) -> Iterator[Offer]:
         if n > 2 * (p * p + p):
             return
         if is_prime(p):
-            yield Offer(f"chirps p = {p}", p**-0.5, False, lambda p=p: chirps(n, p).padded(d))  # type: ignore[misc]
+            yield Offer(f"chirps p = {p}", p**-0.5, False, fitted(chirps, n, d, n, p))
             return

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from theorem.packings.fields import field
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 LARGEST_K = 14
 
@@ -44,12 +44,8 @@ def offers(n: int, d: int) -> Iterator[Offer]:
         for length in range(min(d, order), k, -1):
             if order % length == 0 and period_coherence(k, length) < 0.5:
                 coherence = period_coherence(k, length)
-                yield Offer(
-                    f"irreducible cyclic code [{length}, {k}]",
-                    coherence,
-                    True,
-                    lambda k=k, length=length: irreducible_cyclic(k, length).head(n).padded(d),
-                )  # type: ignore[misc]
+                name = f"irreducible cyclic code [{length}, {k}]"
+                yield Offer(name, coherence, True, fitted(irreducible_cyclic, n, d, k, length))
                 break
         if n > 2 ** (k - 1) and d < 2**k:
             break

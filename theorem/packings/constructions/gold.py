@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from theorem.packings.fields import field
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 
 def gold(n: int, d: int) -> KeySet:
@@ -33,4 +33,4 @@ def offers(n: int, d: int) -> Iterator[Offer]:
     m = d.bit_length() - 1
     size = 2 ** (m if m % 2 else m - 1)
     if size >= 8 and n <= size * size + size and size < 2**12:
-        yield Offer("Gold and Reed–Muller", math.sqrt(2 / size), True, lambda: gold(n, size).padded(d))
+        yield Offer("Gold and Reed–Muller", math.sqrt(2 / size), True, fitted(gold, n, d, n, size))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 
 def hadamard_matrix(order: int) -> NDArray[np.int8] | None:
@@ -44,5 +44,5 @@ def basis_and_hadamard(d: int) -> KeySet:
 def offers(n: int, d: int) -> Iterator[Offer]:
     for order in range(d, max(1, n // 2) - 1, -1):
         if n <= 2 * order and hadamard_matrix(order) is not None:
-            yield Offer("basis and Hadamard", order**-0.5, True, lambda: basis_and_hadamard(order).head(n).padded(d))
+            yield Offer("basis and Hadamard", order**-0.5, True, fitted(basis_and_hadamard, n, d, order))
             return

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theorem.packings.fields import galois_ring_trace
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 
 def kerdock(n: int, d: int) -> KeySet:
@@ -67,6 +67,6 @@ def offers(n: int, d: int) -> Iterator[Offer]:
     t = (d.bit_length() - 1) // 2
     for size in (4**t, 4 ** (t - 1)):
         if 4 <= size <= d and n <= size * (size // 2 + 1):
-            yield Offer("Kerdock", size**-0.5, True, lambda size=size: kerdock(n, size).padded(d))  # type: ignore[misc]
+            yield Offer("Kerdock", size**-0.5, True, fitted(kerdock, n, d, n, size))
     if d >= 256 and n <= 2**22:
-        yield Offer("Delsarte–Goethals", 1 / 8, True, lambda: delsarte_goethals(n).padded(d))
+        yield Offer("Delsarte–Goethals", 1 / 8, True, fitted(delsarte_goethals, n, d, n))

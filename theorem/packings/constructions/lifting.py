@@ -2,7 +2,7 @@
 
 A key v of class c becomes (√(1−s) v, √s u_c), u_c unit vectors of R^k: products across classes become at most
 (1−s) μ + s |u_c·u_c'|, those inside a class (1−s) ν + s; one class may stay unlifted, with products √(1−s) μ to the
-rest. With orthonormal u_c this makes "exactly 1/8" strict; with u_c of coherence just below μ it costs fewer dimensions.
+rest. With orthonormal u_c this makes "exactly 1/8" strict; u_c of coherence just below μ cost fewer dimensions.
 Everything stays in integers: both parts are rounded to a common step.
 """
 
@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theorem.bounds import welch
 from theorem.packings.constructions.gold import gold
 from theorem.packings.constructions.kerdock import delsarte_goethals, kerdock
 from theorem.packings.descent import descend
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 from theorem.packings.random import random_keys
 
 STEP = 180  # integer entries of the base; the lift is rounded to the same step, 0.3% of it
@@ -36,20 +37,21 @@ class Base:
     across: float
     inside: float
     most: int
+    orbit: bool  # is each class a basis and an orbit of a group of sign changes?
     make: Callable[[int], KeySet]
 
 
 def bases(d: int) -> Iterator[Base]:
     """The sets with classes in fewer than d dimensions; their ±1 rows only, which all have norm √d."""
-    for t in range(1, 6):
-        size = 4**t
+    for size in (4, 16, 64, 256, 1024):
         if size < d:
-            yield Base("Kerdock", size, size, size**-0.5, 0.0, size * size // 2, lambda n, size=size: kerdock(n, size))  # type: ignore[misc]
+            yield Base("Kerdock", size, size, size**-0.5, 0.0, size * size // 2, True, partial(kerdock, d=size))
     for size in (8, 32, 128, 512):
         if size < d:
-            yield Base("Gold and Reed–Muller", size, size, math.sqrt(2 / size), 0.0, size * size, lambda n, size=size: gold(n, size))  # type: ignore[misc]
+            across = math.sqrt(2 / size)
+            yield Base("Gold and Reed–Muller", size, size, across, 0.0, size * size, True, partial(gold, d=size))
     if d > 256:
-        yield Base("Delsarte–Goethals", 256, 32768, 1 / 8, 1 / 16, 2**22, delsarte_goethals)
+        yield Base("Delsarte–Goethals", 256, 32768, 1 / 8, 1 / 16, 2**22, False, delsarte_goethals)
 
 
 @lru_cache
@@ -88,7 +90,9 @@ def lift(base: Base, n: int, d: int, unlifted: bool) -> KeySet:
     rows = np.concatenate([STEP * keys.vectors.astype(np.int32), np.rint(tail).astype(np.int32)[classes]], axis=1)
     if unlifted:
         last = classes == count - 1
-        rows[last, : base.d] = round(math.hypot(STEP * math.sqrt(base.d), radius) / math.sqrt(base.d)) * keys.vectors[last].astype(np.int32)
+        rows[last, : base.d] = round(math.hypot(STEP * math.sqrt(base.d), radius) / math.sqrt(base.d)) * keys.vectors[
+            last
+        ].astype(np.int32)
     scale = round(STEP**2 * base.d + radius**2)
     return KeySet(rows, _name(base, count, unlifted), scale, classes)
 
@@ -104,8 +108,8 @@ def offers(n: int, d: int) -> Iterator[Offer]:
             continue
         for unlifted in (False, True):
             need = count - unlifted
-            if need > k and (need > MOST_LINES or k < 2 or (need - k) / (k * (need - 1)) >= base.across**2):
+            if need > k and (need > MOST_LINES or not 2 <= k <= base.d or welch(need, k) >= base.across):
                 continue  # orthonormal u_c do not fit, and by Welch's bound no others would help
             _, reached = weights(base, lines(need, k)[1], unlifted)
             if reached < base.across - 1e-6:
-                yield Offer(_name(base, count, unlifted), reached, True, lambda base=base, u=unlifted: lift(base, n, d, u))  # type: ignore[misc]
+                yield Offer(_name(base, count, unlifted), reached, True, fitted(lift, n, d, base, n, d, unlifted))  # type: ignore[misc]

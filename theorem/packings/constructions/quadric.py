@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from theorem.packings.fields import field
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 ROOT = (12, 17)  # 17/12 is √2 within 0.2%: products are −1151/10369 … 1153/10369 instead of ±1/9 at q = 8
 
@@ -41,5 +41,5 @@ def _coherence(q: int) -> float:
 def offers(n: int, d: int) -> Iterator[Offer]:
     for q in (32, 16, 8, 4, 2):
         if q * q + q - 1 <= d and n <= q**3:
-            yield Offer(f"quadric q = {q}", _coherence(q), True, lambda q=q: quadric(q).head(n).padded(d))  # type: ignore[misc]
+            yield Offer(f"quadric q = {q}", _coherence(q), True, fitted(quadric, n, d, q))
             return

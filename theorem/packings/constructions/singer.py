@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theorem.packings.fields import field, prime_power
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 LARGEST_Q = 128
 
@@ -65,5 +65,5 @@ def offers(n: int, d: int) -> Iterator[Offer]:
             return
         if prime_power(q):
             name, coherence = f"Singer q = {q}", math.sqrt(q) / (q + 1)
-            yield Offer(name, coherence, False, lambda q=q: singer(n, q).padded(d))  # type: ignore[misc]
+            yield Offer(name, coherence, False, fitted(singer, n, d, n, q))
             return

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theorem.packings.fields import field, prime_power
-from theorem.packings.keyset import KeySet, Offer
+from theorem.packings.keyset import KeySet, Offer, fitted
 
 LARGEST_Q = 13
 
@@ -59,5 +59,5 @@ def taylor(q: int) -> KeySet:
 def offers(n: int, d: int) -> Iterator[Offer]:
     for q in range(LARGEST_Q, 2, -1):
         if q % 2 and prime_power(q) and q * q - q + 1 <= d and n <= q**3 + 1:
-            yield Offer(f"Taylor two-graph q = {q}", 1 / q, False, lambda q=q: taylor(q).head(n).padded(d))  # type: ignore[misc]
+            yield Offer(f"Taylor two-graph q = {q}", 1 / q, False, fitted(taylor, n, d, q))
             return
