@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,7 +240,7 @@ def _halves(piece: list[Fraction]) -> list[list[Fraction]]:
     """De Casteljau: the Bernstein coefficients on the two halves of the interval."""
     left, right, row = [piece[0]], [piece[-1]], piece
     while len(row) > 1:
-        row = [(a + b) / 2 for a, b in zip(row, row[1:])]
+        row = [(a + b) / 2 for a, b in pairwise(row)]
         left.append(row[0])
         right.append(row[-1])
     return [left, right[::-1]]

@@ -15,6 +15,7 @@ from theorem.packings.orbits import lowered_orbits, orbit_steps
 from theorem.packings.random import random_keys
 
 FEWEST_STEPS = 200  # a shorter descent than this ends above the algebraic constructions
+MOST_RANDOM = 10_000  # beyond it random keys are measured only when asked for
 LARGEST_ARRAY = 2**31  # bytes of float64 keys that `build` agrees to make
 Progress = Callable[[str], None]
 
@@ -49,9 +50,9 @@ def build(
 ) -> Built:
     """n keys in R^d of the least coherence that the known constructions and descent reach in `max_seconds`.
 
-    `only` keeps the constructions whose name begins with it; below a coherence of `enough` no more is tried. The answer is a function of the arguments alone on every
-    machine fast enough to finish its schedules in time. Raises ValueError for n or d below 1, for keys that would take
-    more than 2 GiB, and for an `only` that fits nothing.
+    `only` keeps the constructions whose name begins with it; below a coherence of `enough` no more is tried. The answer
+    is a function of the arguments alone on every machine fast enough to finish its schedules in time. Raises ValueError
+    for n or d below 1, for keys that would take more than 2 GiB, and for an `only` that fits nothing.
     """
     if n < 1 or d < 1:
         raise ValueError(f"n and d must be at least 1, got n = {n}, d = {d}")
@@ -60,8 +61,8 @@ def build(
     promised = sorted(
         (o for o in offers(n, d) if o.construction.startswith(only)), key=lambda o: (o.coherence, not o.exact)
     )
-        found: list[KeySet] = [promised[0].make()] if promised else []
-    if "random".startswith(only):
+    found: list[KeySet] = [promised[0].make()] if promised else []
+    if "random".startswith(only) and (only or n <= MOST_RANDOM):
         found.append(random_keys(n, d, seed))
     floor = closed(n, d) * (1 + 1e-9)
     for name, lower in _descents(n, d, max_seconds, seed, found):
@@ -120,6 +121,9 @@ def smallest(
         else:
             low = middle
     best = min(offers(n, high), key=lambda o: o.coherence).make()
+    while best.coherence >= epsilon:  # a promise just below ε can be lost to rounding
+        high += 1
+        best = min(offers(n, high), key=lambda o: o.coherence).make()
     log = [(high, best.coherence, best.construction)]
     low, step = bound - 1, max(1, (high - bound) // 4)
     for _ in range(10):

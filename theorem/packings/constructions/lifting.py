@@ -23,7 +23,8 @@ from theorem.packings.descent import descend
 from theorem.packings.keyset import KeySet, Offer, fitted
 from theorem.packings.random import random_keys
 
-STEP = 180  # integer entries of the base; the lift is rounded to the same step, 0.3% of it
+FINE = 2**14  # integer entries of the base where int8 cannot hold both parts well enough
+ROUNDING = 2e-3  # relative error of an int8 lift that still counts as well
 MOST_LINES = 256  # classes beyond which no descent for their u_c is tried
 
 
@@ -84,17 +85,27 @@ def lift(base: Base, n: int, d: int, unlifted: bool) -> KeySet:
     count = int(classes[-1]) + 1
     directions, coherence = lines(count - unlifted, d - base.d)
     s, _ = weights(base, coherence, unlifted)
-    radius = STEP * math.sqrt(base.d * s / (1 - s))
+    ratio = math.sqrt(base.d * s / (1 - s))
+    step = _step(ratio) if count - unlifted <= d - base.d else FINE
+    radius = step * ratio
     tail = np.zeros((count, d - base.d))
     tail[: count - unlifted] = radius * directions
-    rows = np.concatenate([STEP * keys.vectors.astype(np.int32), np.rint(tail).astype(np.int32)[classes]], axis=1)
+    rows = np.concatenate([step * keys.vectors.astype(np.int32), np.rint(tail).astype(np.int32)[classes]], axis=1)
     if unlifted:
         last = classes == count - 1
-        rows[last, : base.d] = round(math.hypot(STEP * math.sqrt(base.d), radius) / math.sqrt(base.d)) * keys.vectors[
-            last
-        ].astype(np.int32)
-    scale = round(STEP**2 * base.d + radius**2)
+        rows[last, : base.d] = round(math.hypot(step, radius / math.sqrt(base.d))) * keys.vectors[last].astype(np.int32)
+    scale = round(step**2 * base.d + radius**2)
+    if np.abs(rows).max() <= 127:
+        rows = rows.astype(np.int8)
     return KeySet(rows, _name(base, count, unlifted), scale, classes)
+
+
+def _step(ratio: float) -> int:
+    """The least a for which a and the integer nearest to a·ratio fit into int8 and are nearly in that ratio, or FINE."""
+    for a in range(1, 128):
+        if round(a * ratio) <= 127 and abs(round(a * ratio) - a * ratio) <= ROUNDING * a * ratio:
+            return a
+    return FINE
 
 
 def _name(base: Base, count: int, unlifted: bool) -> str:
