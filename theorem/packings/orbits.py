@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theorem.packings.constructions.lifting import Base
-from theorem.packings.descent import OVERHEAD, RATE
+from theorem.packings.descent import MOST_STEPS, OVERHEAD, RATE
 from theorem.packings.keyset import KeySet
 
 PEAKS = (127, 2**15 - 1)  # int8 where that keeps coherence below 1/8, which a certificate wants
@@ -56,7 +56,7 @@ def sign_labels(basis: NDArray[np.int8]) -> NDArray[np.int64]:
 
 def orbit_steps(seconds: float, r: int, m: int, d: int) -> int:
     """The number of descent steps a schedule of `seconds` has for r orbits of 2^m keys in R^d."""
-    return max(20, int(seconds * RATE / (r * r * 2**m * (4 * d + 200) + 8 * r * r * d + OVERHEAD)))
+    return min(MOST_STEPS, int(seconds * RATE / (r * r * 2**m * (4 * d + 200) + 8 * r * r * d + OVERHEAD)))
 
 
 def descend_orbits(

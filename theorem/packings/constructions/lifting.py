@@ -101,7 +101,7 @@ def lift(base: Base, n: int, d: int, unlifted: bool) -> KeySet:
 
 
 def _step(ratio: float) -> int:
-    """The least a for which a and the integer nearest to a·ratio fit into int8 and are nearly in that ratio, or FINE."""
+    """The least a for which a and the integer nearest to a·ratio fit int8 and are nearly in that ratio, or FINE."""
     for a in range(1, 128):
         if round(a * ratio) <= 127 and abs(round(a * ratio) - a * ratio) <= ROUNDING * a * ratio:
             return a
