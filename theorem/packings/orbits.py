@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theorem.packings.constructions.lifting import Base
-from theorem.packings.descent import MOST_STEPS, OVERHEAD, RATE
+from theorem.packings.descent import MOST_STEPS, OVERHEAD, RATE, progress
 from theorem.packings.keyset import KeySet
 
 PEAKS = (127, 2**15 - 1)  # int8 where that keeps coherence below 1/8, which a certificate wants
@@ -89,7 +89,7 @@ def descend_orbits(
         top = weight.max()
         if top < lowest:
             lowest, best = top, x.copy()
-        done = max(k / steps, (time.monotonic() - began) / seconds)
+        done = progress(k / steps, (time.monotonic() - began) / seconds)
         if done >= 1:
             break
         beta = sharpness[0] * (sharpness[1] / sharpness[0]) ** done

@@ -102,8 +102,8 @@ EXHIBITS = (
         section="keys",
         title=f"What coherence costs: {N} keys against their dimension",
         caption=(
-            "The least coherence reached by each algebraic construction and by descent, random keys, and lower bounds: no"
-            " keys lie below the black lines. Assumption 1 wants less than 1/8."
+            "The least coherence reached by each algebraic construction and by descent, random keys, and lower bounds:"
+            " no keys lie below the black lines. Assumption 1 wants less than 1/8."
         ),
         command=f"python -m verify keys --n {N} --d 128",
         compute=_coherence,
