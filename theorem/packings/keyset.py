@@ -1,4 +1,4 @@
-"""A set of keys and its coherence: the n × d array, exact where its entries are integers."""
+"""A set of keys, its coherence (exact where the entries are integers), and its rounding to int8."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TILE = 2048
+MOST_MOVES = 3000  # of int8 entries by one, to win back a coherence that rounding lost
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,13 @@ class KeySet:
         if self.coherence_squared is not None:
             return math.sqrt(self.coherence_squared)
         return float_coherence(self.vectors)
+
+    def turned(self, seed: int = 0) -> KeySet:
+        """Float keys in a random orthonormal frame, so that rounding treats all coordinates alike; integers as is."""
+        if self.exact:
+            return self
+        frame, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((self.d, self.d)))
+        return replace(self, vectors=self.vectors @ frame)
 
     def head(self, n: int) -> KeySet:
         """The first n keys."""
@@ -139,11 +147,12 @@ def _tiles(rows: NDArray[Any], cuts: list[int]) -> Iterator[tuple[slice, slice, 
             yield row, column, tile
 
 
-def quantise(vectors: NDArray[Any], peak: int = 127) -> tuple[NDArray[np.int8], int]:
+def quantise(vectors: NDArray[np.float64], peak: int = 127, below: float = 1 / 8) -> tuple[NDArray[np.int8], int]:
     """Unit rows (n, d) rounded to int8 with one common step, and the integer scale s with z_i·z_j / s ≈ k_i·k_j.
 
-    The step makes the largest entry `peak` (at most 127); s is the mean of |z_i|², rounded. Raises ValueError where a
-    row rounds to zero.
+    The step makes the largest entry `peak` (at most 127); s is the mean of |z_i|², rounded. Where the rows' coherence
+    is less than `below` and rounding raised it to that or more, entries are moved by one until it is below again or
+    nothing helps. Raises ValueError where a row rounds to zero.
     """
     if not 1 <= peak <= 127:
         raise ValueError(f"peak must lie in 1..127, got {peak}")
@@ -151,10 +160,40 @@ def quantise(vectors: NDArray[Any], peak: int = 127) -> tuple[NDArray[np.int8], 
     if not (largest > 0 and math.isfinite(largest)):
         raise ValueError("keys must be finite and not all zero")
     z = np.rint(vectors * (peak / largest)).astype(np.int8)
-    norms = np.einsum("ij,ij->i", z, z, dtype=np.int64)
-    if not norms.all():
+    if not (z != 0).any(axis=1).all():
         raise ValueError("a key rounds to zero")
-    return z, round(float(norms.mean()))
+    if float_coherence(z) >= below > float_coherence(vectors):
+        z = _mended(z, peak, below)
+    return z, round(float(np.einsum("ij,ij->i", z, z, dtype=np.int64).mean()))
+
+
+def _mended(z: NDArray[np.int8], peak: int, below: float) -> NDArray[np.int8]:
+    """The int8 rows after moves of single entries by ±1, each the best for a row of the worst pair."""
+    x = z.astype(np.float64)
+    norms = np.einsum("ij,ij->i", x, x)
+    gram = x @ x.T
+    np.fill_diagonal(gram, 0)
+    goal = below * (1 - 1e-9)
+    for move in range(MOST_MOVES):
+        ratio = np.abs(gram) / np.sqrt(norms[:, None] * norms[None, :])
+        pair = np.unravel_index(ratio.argmax(), ratio.shape)
+        if ratio[pair] < goal:
+            break
+        i = pair[move % 2]
+        # every move of row i: its products with the others and its own norm afterwards, [2d, n] and [2d]
+        signs = np.repeat([1.0, -1.0], x.shape[1])
+        after = np.abs(gram[i][None, :] + signs[:, None] * np.concatenate([x.T, x.T]))
+        norm = norms[i] + 2 * signs * np.concatenate([x[i], x[i]]) + 1
+        after /= np.sqrt(norm[:, None] * norms[None, :])
+        after[:, i] = 0
+        cost = np.exp(2000 * (after - goal)).sum(axis=1)
+        cost[np.abs(np.concatenate([x[i] + 1, x[i] - 1])) > peak] = np.inf
+        best = int(cost.argmin())
+        x[i, best % x.shape[1]] += signs[best]
+        norms[i] = norm[best]
+        gram[i] = gram[:, i] = x @ x[i]
+        gram[i, i] = 0
+    return x.astype(np.int8)
 
 
 @dataclass(frozen=True)

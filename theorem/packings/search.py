@@ -77,7 +77,7 @@ def build(
     tried = [Attempt(k.construction, k.coherence, k.exact, True) for k in found]
     tried += [Attempt(o.construction, o.coherence, o.exact, False) for o in promised[1:]]
     best = min(found, key=lambda keys: (keys.coherence, not keys.exact))
-    return Built(best, tuple(sorted(tried, key=lambda a: a.coherence)))
+    return Built(best.turned(seed), tuple(sorted(tried, key=lambda a: a.coherence)))
 
 
 def _descents(
