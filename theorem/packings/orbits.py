@@ -19,8 +19,8 @@ from theorem.packings.constructions.lifting import Base
 from theorem.packings.descent import MOST_STEPS, OVERHEAD, RATE, progress
 from theorem.packings.keyset import KeySet
 
-PEAKS = (127, 2**15 - 1)  # int8 where that keeps coherence below 1/8, which a certificate wants
-STARTS = ((0.03, 0.1), (0.06, 0.1), (0.1, 0.4))  # weight of the further coordinates, disturbance
+FINE_PEAK = 2**15 - 1
+STARTS = ((0.03, 0.1), (0.06, 0.05))  # weight of the further coordinates, disturbance
 
 
 def characters(m: int, labels: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -113,8 +113,8 @@ def descend_orbits(
 def lowered_orbits(base: Base, n: int, d: int, seconds: float, seed: int) -> KeySet:
     """n keys in R^d by symmetric descent from the bases of `base` in fewer dimensions, the further ones invariant.
 
-    The starts share the time: a light and a heavy weight of the further coordinates, and a small and a large
-    disturbance of the bases. The keys are rounded to integers, which keeps the symmetry.
+    The starts, which share the time, differ in the weight of the further coordinates and in how far the bases are
+    disturbed. The keys are rounded to integers, which keeps the symmetry.
     """
     keys = base.make(n)
     m = base.d.bit_length() - 1
@@ -131,13 +131,20 @@ def lowered_orbits(base: Base, n: int, d: int, seconds: float, seed: int) -> Key
         if coherence < lowest:
             best, lowest = reached, coherence
     assert best is not None
-    for peak in PEAKS:
-        z = np.rint(best * (peak / np.abs(best).max())).astype(np.int8 if peak < 128 else np.int32)
-        scale = round(float((z.astype(np.int64) ** 2).sum(axis=1).mean()))
-        rounded = KeySet(expand(z, m, labels)[:n], f"orbits from {base.name} d = {base.d}", scale)
-        if rounded.coherence < 1 / 8 or lowest >= 1 / 8:
-            break
-    return rounded
+    z = _rounded(best, m, labels, lowest)
+    scale = round(float((z.astype(np.int64) ** 2).sum(axis=1).mean()))
+    return KeySet(expand(z, m, labels)[:n], f"orbits from {base.name} d = {base.d}", scale)
+
+
+def _rounded(x: NDArray[np.float64], m: int, labels: NDArray[np.int64], coherence: float) -> NDArray[Any]:
+    """Unit keys (r, d) as int8, which a certificate wants, where that keeps their orbits below 1/8, else as int32."""
+    step = float(np.abs(x).max())
+    roundings = [np.rint(x * (peak / step)) for peak in range(64, 128)]  # some steps suit the entries better
+    reached = [orbit_coherence(z / np.linalg.norm(z, axis=1, keepdims=True), m, labels) for z in roundings]
+    best = int(np.argmin(reached))
+    if reached[best] < 1 / 8 or coherence >= 1 / 8:
+        return roundings[best].astype(np.int8)
+    return np.rint(x * (FINE_PEAK / step)).astype(np.int32)
 
 
 def orbit_coherence(representatives: NDArray[np.float64], m: int, labels: NDArray[np.int64]) -> float:

@@ -87,7 +87,7 @@ def _descents(
     spent = 0.0
     for base in bases(d):
         count, k = -(-n // base.size), d - base.d
-        share = 0.3 * max_seconds
+        share = 0.5 * max_seconds
         worth = base.orbit and count >= 2 and n <= base.most and k < count and closed(n, d) < base.across
         if worth and orbit_steps(share, count, base.d.bit_length() - 1, d) >= FEWEST_STEPS:
             spent += share
