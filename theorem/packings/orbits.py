@@ -20,7 +20,7 @@ from theorem.packings.descent import MOST_STEPS, OVERHEAD, RATE, progress
 from theorem.packings.keyset import KeySet
 
 FINE_PEAK = 2**15 - 1
-STARTS = ((0.03, 0.1), (0.06, 0.05))  # weight of the further coordinates, disturbance
+STARTS = ((0.06, 0.05), (0.03, 0.05))  # weight of the further coordinates, disturbance
 
 
 def characters(m: int, labels: NDArray[np.int64]) -> NDArray[np.int8]:

@@ -15,7 +15,7 @@ from theorem.packings.orbits import lowered_orbits, orbit_steps
 from theorem.packings.random import random_keys
 
 FEWEST_STEPS = 200  # a shorter descent than this ends above the algebraic constructions
-MOST_RANDOM = 10_000  # beyond it random keys are measured only when asked for
+MOST_RANDOM = 10_000  # beyond it random keys are measured only when asked for, and not descended from
 LARGEST_ARRAY = 2**31  # bytes of float64 keys that `build` agrees to make
 Progress = Callable[[str], None]
 
@@ -93,7 +93,7 @@ def _descents(
             spent += share
             yield f"orbits from {base.name} d = {base.d}", partial(lowered_orbits, base, n, d, share, seed)
     share = 0.9 * max_seconds - spent
-    if share > 0 and n > d and steps_in(share, n, d) >= FEWEST_STEPS:
+    if share > 0 and d < n <= MOST_RANDOM and steps_in(share, n, d) >= FEWEST_STEPS:
         name = "descent from random keys"
         yield name, lambda: KeySet(descend(random_keys(n, d, seed).vectors, share), name)
 
