@@ -168,8 +168,8 @@ CLAIMS = (
     ),
     Claim(
         "P-E-keys-falsifiers",
-        "reviews of D: n = 5 with d = 3, 4 and n = 128 with d = 7",
-        "The reviewers' settings meet Assumption 1, so that a failure there refutes Theorem 1.",
+        "P App. E, Theorem 1; falsifiers proposed in review",
+        "n = 5 with d = 3 or 4 and n = 128 with d = 7 meet Assumption 1, so a failure there refutes Theorem 1.",
         check=_falsifiers,
         command="python -m verify keys --n 128 --d 7",
     ),
