@@ -5,7 +5,7 @@ w = k and α = β = 1 (P eq. 41–42),
 
     u_t = v_t − Σ_{s<t} f(k_s·k_t) u_s,      o_t(k_l) = Σ_{s≤t} f(k_s·k_l) u_s.
 
-Every token is a difference of two rows of the keys (an initial write: of a key and nothing), so a product of tokens is a
+Every token is a difference of two rows of the keys (an initial write: of a key and nothing), so a product of two is a
 sum of four entries of the slots' Gram matrix, and the keys themselves are never multiplied again. Tokens are taken in
 blocks: everything before the block by matrix products, the block itself by one triangular solve.
 
@@ -82,6 +82,19 @@ def gram_of(keys: NDArray[np.generic], scale: int | None = None) -> Gram:
     return Gram(products, float(scale), integer=True)
 
 
+def signed_gram(n: int, coherence: float, rng: np.random.Generator) -> Gram:
+    """The Gram matrix of n unit keys in R^n whose products are all +coherence or −coherence, with random signs.
+
+    Raises ValueError where no such keys exist (the matrix has a negative eigenvalue).
+    """
+    signs = np.triu(rng.choice([-1.0, 1.0], size=(n, n)), 1)
+    products = np.eye(n) + coherence * (signs + signs.T)
+    least = float(np.linalg.eigvalsh(products)[0])
+    if least < -1e-12:
+        raise ValueError(f"no {n} keys have products ±{coherence:g} with these signs (eigenvalue {least:.3g})")
+    return Gram(products)
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """All n slots read out after `swap` swaps: how many hold a wrong element, and the largest error of a coordinate."""
@@ -121,6 +134,16 @@ def binary_codes(n: int) -> Array:
     width = max(1, (n - 1).bit_length())
     bits = (np.arange(n)[:, None] >> np.arange(width)) & 1
     return 2 * bits.astype(np.float64) - 1
+
+
+def wrong_slots(readout: Array, values: Array, holds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which slots' readouts [n, d_v] are not strictly nearest to the value of the element they should hold, [n]."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = (values**2).sum(axis=1) / 2 - readout @ values.T
+    slots = np.arange(len(holds))
+    own = distance[slots, holds].copy()
+    distance[slots, holds] = np.inf
+    return ~(own < distance.min(axis=1))
 
 
 def replay(
@@ -276,26 +299,18 @@ class _Truth:
     def __init__(self, values: Array, met: NDArray[np.int64]) -> None:
         self.values, self.met = values, met
         self.holds = np.arange(len(values))
-        self.half_norms = (values**2).sum(axis=1) / 2
         self.safe = _least_distance(values) / 2  # a readout nearer to its value than this cannot be mistaken
 
     def advance(self, swaps: Swaps) -> None:
         for a, b in swaps.tolist():
             self.holds[a], self.holds[b] = self.holds[b], self.holds[a]
 
-    def wrong(self, readout: Array, holds: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which slots are not strictly nearest to the element they should hold, [n]."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            distance = self.half_norms - readout @ self.values.T
-        slots = np.arange(len(holds))
-        own = distance[slots, holds].copy()
-        distance[slots, holds] = np.inf
-        return ~(own < distance.min(axis=1))
-
     def compare(self, swap: int, readout: Array) -> Checkpoint:
         error = np.abs(readout - self.values[self.holds]).max()
         return Checkpoint(
-            swap, int(self.wrong(readout, self.holds).sum()), float(error) if np.isfinite(error) else math.inf
+            swap,
+            int(wrong_slots(readout, self.values, self.holds).sum()),
+            float(error) if np.isfinite(error) else math.inf,
         )
 
     def steps_are_exact(self, swaps: Swaps, done: int, pattern: Array, u: Array) -> bool:
@@ -323,7 +338,7 @@ class _Truth:
             error = readout - self.values[holds]
             equal = equal and not error.any()
             far = ~((error**2).sum(axis=1) < self.safe**2)
-            if far.any() and self.wrong(readout, holds).any():
+            if far.any() and wrong_slots(readout, self.values, holds).any():
                 return done + t + 1, False
         return None, equal
 

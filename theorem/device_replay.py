@@ -1,0 +1,110 @@
+"""The same replay through the kernels themselves: tokens as vectors, DeltaFormer's public function, any device.
+
+Integer keys z, inner products z_i·z_j / scale, go in as bf16 where both z_a − z_b and the values are integers up to 256,
+else as float32. Products accumulate in fp32, exactly while d·max|z_a − z_b|² < 2^24, so f = round decides every product
+as exact arithmetic does. Every u is compared with the difference of two elements that the permutation says it must
+be, every slot is asked for at the end, and slot 0 after each swap; `first_wrong` is the first swap at which any of
+these is not exactly right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theorem.exchange import Checkpoint, Replay, binary_codes, wrong_slots
+from theorem.swaps import Swaps, elements_exchanged, permutation_after
+
+if TYPE_CHECKING:
+    import torch
+
+KERNELS = ("round", "linear", "relu")
+
+
+def replay_on_device(
+    z: NDArray[np.integer],
+    scale: int,
+    swaps: Swaps,
+    f: str = "round",
+    values: NDArray[np.float64] | None = None,
+    *,
+    device: str = "cuda",
+    form: str = "auto",
+    dtype: str | None = None,
+) -> Replay:
+    """Replay on `device` through `kernels.deltaformer` with κ₁ = κ₂ = f (round, linear or relu), in form `form`.
+
+    z [n, d] are integer keys; `values` [n, d_v] integers (default `binary_codes`); `dtype` is "bfloat16", "float32",
+    "float64" or None for the narrowest exact one. `integer` of the answer says that fp32 sums could not round.
+    Raises ValueError for another f or a missing device, ImportError without torch.
+    """
+    if f not in KERNELS:
+        raise ValueError(f"expected one of {', '.join(KERNELS)}: the kernels have no {f}")
+    from kernels import deltaformer  # first: without torch it says how to install it
+
+    import torch  # isort: skip
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError("torch sees no CUDA device here; expected cpu")
+    values = binary_codes(len(z)) if values is None else np.asarray(values, dtype=np.float64)
+    z = z.astype(np.int64)
+    n, steps = len(z), len(swaps)
+    widest = int(z.max() - z.min())
+    if dtype is None:
+        dtype = "bfloat16" if widest <= 256 and 2 * np.abs(values).max() <= 256 and device != "cpu" else "float32"
+    met = elements_exchanged(n, swaps)
+    # writes, swaps, then n questions whose key is zero: f(0) = 0, so they write nothing
+    keys = np.concatenate([z, z[swaps[:, 0]] - z[swaps[:, 1]], np.zeros_like(z)])
+    queries = np.concatenate([np.broadcast_to(z[0], (n + steps, z.shape[1])), z])
+    written = np.concatenate([values, np.zeros((steps + n, values.shape[1]))])
+
+    def tensor(rows: NDArray[np.generic]) -> torch.Tensor:
+        placed = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(device, getattr(torch, dtype))
+        return placed[None, :, None, :]
+
+    with torch.no_grad():
+        o, u = deltaformer(
+            tensor(queries),
+            tensor(keys),
+            tensor(written),
+            write=f,
+            read=f,
+            scale=1 / scale,
+            form=form,
+            return_u=True,
+        )
+        out, u_found = (x[0, :, 0].double().cpu().numpy() for x in (o, u))
+    u_true = np.concatenate([values, values[met[:, 1]] - values[met[:, 0]]])
+    u_right = (u_found[: n + steps] == u_true).all(axis=1)
+    watched = values[_held_by_first_slot(swaps)]
+    step_right = u_right[n:] & (out[n : n + steps] == watched).all(axis=1)
+    holds = permutation_after(n, swaps)
+    final = out[n + steps :]
+    error = float(np.abs(final - values[holds]).max())
+    wrong = int(wrong_slots(final, values, holds).sum())
+    first = 0 if not u_right[:n].all() else int(np.argmin(step_right)) + 1 if not step_right.all() else None
+    largest = 5 * float(np.abs(u_found).max(axis=1).sum())  # |f| ≤ 5 on four products of near-unit keys
+    sums = z.shape[1] * widest**2 < 2**24 and largest < 2**24
+    exact = first is None and error == 0
+    return Replay(
+        f,
+        steps,
+        (Checkpoint(steps, wrong, error if math.isfinite(error) else math.inf),),
+        first if first is not None or not wrong else steps,
+        exact,
+        bool(sums) and f == "round",
+        n + steps,
+    )
+
+
+def _held_by_first_slot(swaps: Swaps) -> NDArray[np.int64]:
+    """The element in slot 0 after each swap, [T]; slot 0 can only be the earlier slot of a swap."""
+    n = int(swaps.max()) + 1 if len(swaps) else 1
+    met = elements_exchanged(n, swaps)
+    touched = np.where(swaps[:, 1] == 0, np.arange(1, len(swaps) + 1), 0)
+    last = np.maximum.accumulate(touched)
+    arrived = np.concatenate([[0], met[:, 0]])
+    return arrived[last]

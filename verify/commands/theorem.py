@@ -1,0 +1,394 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from verify.evidence import Claim, Evidence, Finding, Ruling, Table, Verdict
+from verify.options import BadInput, blame, integer, option, real
+from verify.session import Session, check_writable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from theorem.lemma import GramCondition
+    from theorem.packings import Attempt, KeySet
+
+    from theorem.exchange import Replay
+    from theorem.swaps import Swaps
+
+OTHERS = ("linear", "exp4")  # shown beside f: the linear state, and what P App. E.2 prints
+MOST_KEYS = 4096  # the lemma takes O(n³) time; beyond, replay on a GPU, where coherence alone decides
+
+
+@dataclass(frozen=True)
+class Options:
+    """Prove state exchange (Theorem 1) for n keys in R^d and replay swaps through DeltaFormer.
+
+    Builds keys, compares their coherence with the bounds, proves Lemma 1 for every pair of swaps in integers, and runs
+    random and adversarial swap sequences through the recurrence, reading out all slots.
+    """
+
+    n: int | None = option(None, help="number of slots, at least 2 (a file of keys brings its own)", parse=integer(2))
+    d: int | None = option(None, help="width of the keys, at least 1 (a file of keys brings its own)", parse=integer(1))
+    keys: str = option(
+        "auto", help="auto builds the best it can, random draws them, FILE is .npz (z and scale, or keys) or .npy"
+    )
+    f: str = option("round", help="the similarity: round, round-half-away, linear, relu, exp4, hermite8, exp5 to exp60")
+    steps: int = option(10_000, help="number of swaps of each sequence", parse=integer(1, 10_000_000))
+    swaps: str = option("", help="replay the swaps of this CSV instead: two slot numbers from 0 a line", metavar="FILE")
+    rewrite: int | None = option(
+        None, help="read all slots out and write them anew every K swaps (P App. E.3)", parse=integer(1), metavar="K"
+    )
+    device: str = option("cpu", help="cuda replays through the GPU kernel", choices=("cpu", "cuda"))
+    certificate: str = option("", help="write a certificate that verify check can check", metavar="FILE")
+    max_seconds: float = option(12.0, help="time for building the keys", parse=real(0.1, 86_400))
+    seed: int = option(0, help="seed of random keys, of descent and of the swaps", parse=integer(0, 2**32 - 1))
+
+
+def run(options: Options, session: Session) -> Finding:
+    import numpy as np
+
+    from theorem.activations import fitted_terms
+    from theorem.swaps import SEQUENCES, read_swaps
+
+    with blame("--f", options.f):
+        fitted_terms(options.f)
+    if options.certificate:
+        check_writable("--certificate", options.certificate)
+    if options.device == "cuda" and options.rewrite:
+        raise BadInput("--rewrite with --device cuda: the kernel keeps every token; expected one of them")
+    keys, tried = _keys(options, session)
+    if options.swaps:
+        with blame("--swaps", options.swaps):
+            sequences = {"given": read_swaps(options.swaps, keys.n)}
+    else:
+        rng = np.random.default_rng(np.random.SeedSequence(options.seed, spawn_key=(1,)))
+        sequences = {name: make(keys.n, options.steps, rng) for name, make in SEQUENCES.items()}
+    session.progress("proving the lemma for every pair of swaps")
+    condition = _lemma(options, keys)
+    certificate, files = _certificate(options, keys, condition)
+    replayer = _Replayer(options, session, keys)
+    replays = {name: replayer.run(options.f, swaps, name) for name, swaps in sequences.items()}
+    first, swaps = next(iter(sequences.items()))
+    others = {f: replayer.run(f, swaps, first, stop=True) for f in OTHERS if f != options.f}
+    bounds = _bounds(keys.n, keys.d)
+    claims = (_claim_assumption(keys, bounds), *_claim_lemma(condition), _claim_replay(options, condition, replays))
+    point = {
+        "n": keys.n,
+        "d": keys.d,
+        "keys": keys.construction,
+        "coherence": keys.coherence,
+        "welch": bounds["welch"],
+        "assumption1": _assumption1(keys),
+        "lemma": condition
+        and {"holds": condition.holds, "pairs_checked": condition.pairs_checked, "margin": float(condition.margin)},
+        "replay": _numbers(min(replays.values(), key=lambda r: (r.exact, -r.max_error))),
+        "replays": {name: _numbers(r) for name, r in replays.items()},
+        "others": {f: _numbers(r) for f, r in others.items()},
+        "bounds": bounds,
+        "tried": [{"construction": a.construction, "coherence": a.coherence, "exact": a.exact} for a in tried],
+        "certificate": certificate,
+    }
+    return Finding(
+        "theorem",
+        {**asdict(options), "n": keys.n, "d": keys.d},
+        points=[point],
+        claims=claims,
+        tables=[_table_keys(keys, tried, bounds, claims, certificate), _table_replays(replays, others, first)],
+        summary=_summary(keys, claims, others),
+        files=files,
+    )
+
+
+def _keys(options: Options, session: Session) -> tuple[KeySet, Sequence[Attempt]]:
+    """The slots' keys in integers, and what was weighed to choose them."""
+    from theorem.packings import KeySet, build, quantise, random_keys
+
+    tried: Sequence[Attempt] = ()
+    if options.keys in ("auto", "random"):
+        if options.n is None or options.d is None:
+            raise BadInput(f"--keys {options.keys}: expected --n and --d with it")
+        _enough_memory(options, options.n, options.d)
+        session.progress(f"building {options.n} keys in R^{options.d}")
+        if options.keys == "auto":
+            built = build(options.n, options.d, options.max_seconds, options.seed)
+            keys, tried = built.keys, built.tried
+        else:
+            keys = random_keys(options.n, options.d, options.seed)
+    else:
+        with blame("--keys", options.keys):
+            keys = _read_keys(options.keys)
+        for name, asked, found in (("--n", options.n, keys.n), ("--d", options.d, keys.d)):
+            if asked not in (None, found):
+                raise BadInput(f"{name} {asked}: {options.keys} holds {keys.n} keys in R^{keys.d}")
+        _enough_memory(options, keys.n, keys.d)
+    if not keys.exact:
+        with blame("--keys", options.keys):
+            z, scale = quantise(keys.unit())
+        keys = KeySet(z, f"{keys.construction}, rounded to int8", scale)
+    return keys, tried
+
+
+def _read_keys(path: str) -> KeySet:
+    """Keys [n, d] of a file: .npz with integers `z` and their `scale` or with `keys`, or .npy; rows need no unit norm.
+
+    Raises ValueError for anything else and for keys that are no keys, OSError where the file cannot be read.
+    """
+    import zipfile
+    from pathlib import Path
+
+    import numpy as np
+    from theorem.packings import KeySet
+
+    from theorem.exchange import gram_of
+
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        arrays = {"keys": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except (zipfile.BadZipFile, EOFError, ValueError) as error:
+        raise ValueError("is no whole .npz or .npy file of numbers") from error
+    if "z" in arrays and "scale" in arrays and np.issubdtype(arrays["z"].dtype, np.integer):
+        keys, scale = arrays["z"], int(arrays["scale"])
+    elif "keys" in arrays and np.issubdtype(arrays["keys"].dtype, np.number):
+        keys, scale = arrays["keys"].astype(np.float64), None
+    else:
+        raise ValueError(f"holds {', '.join(arrays) or 'nothing'}; expected integers z with a scale, or keys")
+    gram_of(keys, scale)
+    if scale is None:
+        keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+    return KeySet(keys, Path(path).name, scale)
+
+
+def _enough_memory(options: Options, n: int, d: int) -> None:
+    """Raise BadInput where the keys, their Gram matrix and the cached tokens would not fit into half the memory."""
+    import os
+
+    tokens = n + min(options.steps, options.rewrite or options.steps)
+    gram = 0 if n > MOST_KEYS else 4 * n * n
+    needed = 8 * (4 * n * d + gram + tokens * (n.bit_length() + 2) + 2048 * n)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory / 2:
+        raise BadInput(
+            f"--n {n} --d {d}: needs about {needed / 2**30:.0f} GiB, half of this machine's memory is"
+            f" {memory / 2**31:.0f} GiB; expected fewer or narrower keys"
+        )
+    if n > MOST_KEYS and options.device == "cpu":
+        raise BadInput(f"--n {n}: expected at most {MOST_KEYS} on a CPU; --device cuda replays more")
+
+
+def _lemma(options: Options, keys: KeySet) -> GramCondition | None:
+    """Lemma 1 for every pair of swaps; None where there are too many keys for O(n³) and coherence has to decide."""
+    from theorem.lemma import gram_condition
+
+    if keys.n > MOST_KEYS:
+        return None
+    return gram_condition(keys.vectors, keys.scale or 1, _rule(options))
+
+
+def _rule(options: Options) -> str:
+    return "half-away" if options.f == "round-half-away" else "half-even"
+
+
+def _assumption1(keys: KeySet) -> bool:
+    """|k_i·k_j| < 1/8, in integers."""
+    assert keys.coherence_squared is not None
+    return 64 * keys.coherence_squared < 1
+
+
+def _bounds(n: int, d: int) -> dict[str, float]:
+    """Lower bounds on the coherence of n unit vectors in R^d."""
+    import math
+
+    return {"welch": math.sqrt((n - d) / (d * (n - 1))) if n > d else 0.0}
+
+
+def _certificate(
+    options: Options, keys: KeySet, condition: GramCondition | None
+) -> tuple[dict[str, Any] | None, list[Path]]:
+    """What the independent checker says of these keys; written to a file first, and read back, if one was asked for."""
+    from pathlib import Path
+
+    import numpy as np
+    from theorem.certificate import write_certificate
+    from theorem.checker import Certificate, read_certificate, violation
+
+    if condition is None or not condition.holds or keys.vectors.dtype != np.int8:
+        return None, []
+    claims = ("gram", "coherence") if _assumption1(keys) else ("gram",)
+    assert keys.scale is not None
+    files = []
+    if options.certificate:
+        with blame("--certificate", options.certificate):
+            write_certificate(options.certificate, keys.vectors, keys.scale, _rule(options), claims)
+            certificate, carried = read_certificate(options.certificate)
+        files = [Path(options.certificate)]
+    else:
+        certificate = Certificate(keys.vectors, keys.scale, _rule(options), claims)
+        carried = certificate.sha256()
+    valid = violation(certificate) is None and certificate.sha256() == carried
+    return {"claims": claims, "valid": valid, "sha256": carried, "rule": certificate.rule}, files
+
+
+class _Replayer:
+    """Runs sequences of swaps on the device that was asked for."""
+
+    def __init__(self, options: Options, session: Session, keys: KeySet) -> None:
+        from theorem.exchange import gram_of
+
+        self.options, self.session, self.keys = options, session, keys
+        self.gram = gram_of(keys.vectors, keys.scale) if options.device == "cpu" else None
+
+    def run(self, f: str, swaps: Swaps, name: str, stop: bool = False) -> Replay:
+        from theorem.activations import activation
+        from theorem.exchange import replay
+
+        if self.gram is None:
+            from theorem.device_replay import replay_on_device
+
+            self.session.progress(f"{f}, {name}: {len(swaps):,} swaps on the GPU")
+            assert self.keys.scale is not None
+            with blame("--f", f):
+                return replay_on_device(self.keys.vectors, self.keys.scale, swaps, f, device="cuda")
+        with blame("--f", f):
+            similarity = activation(f, self.gram.coherence)
+        return replay(
+            self.gram,
+            swaps,
+            similarity,
+            rewrite=self.options.rewrite,
+            stop_when_wrong=stop,
+            progress=lambda swap: self.session.progress(f"{f}, {name}: {swap:,} of {len(swaps):,} swaps"),
+        )
+
+
+def _claim_assumption(keys: KeySet, bounds: dict[str, float]) -> Claim:
+    holds = _assumption1(keys)
+    detail = f"the largest |k_i·k_j| is {keys.coherence:.4f}"
+    if not holds and bounds["welch"] >= 1 / 8:
+        detail += f"; Welch: no {keys.n} unit vectors in R^{keys.d} have less than {bounds['welch']:.4f}"
+    return Claim(
+        "theorem-assumption-1",
+        "P App. E Assumption 1",
+        f"these {keys.n} keys in R^{keys.d} satisfy |k_i·k_j| < 1/8",
+        ruling=Ruling(
+            Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.PROOF, detail, {"coherence": keys.coherence}
+        ),
+    )
+
+
+def _claim_lemma(condition: GramCondition | None) -> tuple[Claim, ...]:
+    if condition is None:
+        return ()
+    verdict = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.INCONCLUSIVE}[condition.holds]
+    margin = float(condition.margin)
+    detail = f"{condition.pairs_checked:,} pairs of swaps, margin {margin:.4f} to the next wrong rounding"
+    if condition.witness is not None:
+        detail = str(condition.witness)
+    return (
+        Claim(
+            "theorem-lemma-1",
+            "P App. E Lemma 1",
+            f"f = round ({condition.rule}) gives every product of two written keys its one-hot value, so every sequence"
+            " of swaps is exact",
+            ruling=Ruling(
+                verdict,
+                Evidence.PROOF,
+                detail,
+                {"pairs_checked": condition.pairs_checked, "margin": margin, "rule": condition.rule},
+            ),
+        ),
+    )
+
+
+def _claim_replay(options: Options, condition: GramCondition | None, replays: dict[str, Replay]) -> Claim:
+    wrong = {name: r.first_wrong for name, r in replays.items() if r.first_wrong is not None}
+    exact = all(r.exact for r in replays.values())
+    steps = sum(r.steps for r in replays.values())
+    if wrong:
+        detail = "; ".join(f"{name}: wrong {_when(swap)}" for name, swap in wrong.items())
+    else:
+        errors = max(r.max_error for r in replays.values())
+        detail = f"{steps:,} swaps, " + ("every slot exactly right" if exact else f"largest error {errors:.2g}")
+    if wrong and condition is not None and condition.holds is False and options.f.startswith("round"):
+        detail += "; outside what Theorem 1 assumes, so this says nothing against it"
+    return Claim(
+        "theorem-replay",
+        "P App. E Theorem 1",
+        f"with f = {options.f} every slot holds the element that the swaps bring there: {', '.join(replays)}",
+        ruling=Ruling(
+            Verdict.REFUTED if wrong else Verdict.CONFIRMED,
+            Evidence.PROOF if exact and all(r.integer for r in replays.values()) else Evidence.MEASURED,
+            detail,
+            {"swaps": steps, "sequences": len(replays), "exact": exact},
+        ),
+    )
+
+
+def _numbers(replay: Replay) -> dict[str, Any]:
+    return {
+        "f": replay.f,
+        "steps": replay.steps,
+        "wrong_slots": replay.wrong_slots,
+        "max_error": replay.max_error,
+        "exact": replay.exact,
+        "first_wrong": replay.first_wrong,
+        "tokens": replay.tokens,
+    }
+
+
+def _when(swap: int) -> str:
+    return "before any swap" if swap == 0 else f"after swap {swap:,}"
+
+
+def _table_keys(
+    keys: KeySet,
+    tried: Sequence[Attempt],
+    bounds: dict[str, float],
+    claims: Sequence[Claim],
+    certificate: dict[str, Any] | None,
+) -> Table:
+    rows = [("keys", keys.construction)]
+    weighed = [f"{a.construction} {a.coherence:.4f}" for a in tried[:5]]
+    if weighed:
+        rows.append(("weighed", ", ".join(weighed)))
+    rows.append(("coherence", f"{keys.coherence:.4f}"))
+    rows += [(f"bound: {name}", f"{value:.4f}") for name, value in bounds.items()]
+    for name, claim in zip(("Assumption 1", "Lemma 1"), [c for c in claims if c.id != "theorem-replay"]):
+        assert claim.ruling is not None
+        rows.append((name, f"{claim.ruling.verdict}: {claim.ruling.detail}"))
+    if certificate is not None:
+        rows.append(
+            ("certificate", f"{'valid' if certificate['valid'] else 'NOT VALID'}, {certificate['sha256'][:16]}")
+        )
+    else:
+        rows.append(("certificate", "none: there is nothing to certify"))
+    return Table(f"{keys.n} keys in R^{keys.d}", ("what", "is"), rows)
+
+
+def _table_replays(replays: dict[str, Replay], others: dict[str, Replay], first: str) -> Table:
+    rows = []
+    for name, r in [*replays.items(), *((first, r) for r in others.values())]:
+        verdict = "exact" if r.exact else f"largest error {r.max_error:.3g}"
+        if r.first_wrong is not None:
+            verdict = f"wrong {_when(r.first_wrong)}: {r.wrong_slots} slots after {r.steps:,}"
+        rows.append((r.f, name, f"{r.steps:,}", f"{r.tokens:,}", verdict))
+    return Table("Replay", ("f", "swaps", "steps", "tokens held", "every slot read out"), rows)
+
+
+def _summary(keys: KeySet, claims: Sequence[Claim], others: dict[str, Replay]) -> str:
+    rulings = {claim.id: claim.ruling for claim in claims}
+    said = []
+    if (lemma := rulings.get("theorem-lemma-1")) is not None:
+        said.append(
+            "Theorem 1 is proved for these keys and every sequence of swaps."
+            if lemma.verdict == Verdict.CONFIRMED
+            else "Theorem 1's conclusion fails for these keys."
+        )
+    assumption = rulings["theorem-assumption-1"]
+    if assumption is not None and assumption.verdict == Verdict.REFUTED:
+        said.append(f"Assumption 1 does not hold: {assumption.detail}.")
+    failing = [f"{f} is wrong {_when(r.first_wrong)}" for f, r in others.items() if r.first_wrong is not None]
+    if failing:
+        said.append("Beside it, " + " and ".join(failing) + ".")
+    return " ".join(said)
