@@ -1,6 +1,6 @@
 """The same replay through the kernels themselves: tokens as vectors, DeltaFormer's public function, any device.
 
-Integer keys z, inner products z_i·z_j / scale, go in as bf16 where both z_a − z_b and the values are integers up to 256,
+Integer keys z, inner products z_i·z_j / scale, go in as bf16 where z_a − z_b and the values are integers up to 256,
 else as float32. Products accumulate in fp32, exactly while d·max|z_a − z_b|² < 2^24, so f = round decides every product
 as exact arithmetic does. Every u is compared with the difference of two elements that the permutation says it must
 be, every slot is asked for at the end, and slot 0 after each swap; `first_wrong` is the first swap at which any of
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theorem.exchange import Checkpoint, Replay, binary_codes, wrong_slots
-from theorem.swaps import Swaps, elements_exchanged, permutation_after
+from theorem.swaps import Swaps, elements_exchanged, held_after_each, permutation_after
 
 if TYPE_CHECKING:
     import torch
@@ -79,7 +79,7 @@ def replay_on_device(
         out, u_found = (x[0, :, 0].double().cpu().numpy() for x in (o, u))
     u_true = np.concatenate([values, values[met[:, 1]] - values[met[:, 0]]])
     u_right = (u_found[: n + steps] == u_true).all(axis=1)
-    watched = values[_held_by_first_slot(swaps)]
+    watched = values[held_after_each(n, swaps, 0)]
     step_right = u_right[n:] & (out[n : n + steps] == watched).all(axis=1)
     holds = permutation_after(n, swaps)
     final = out[n + steps :]
@@ -98,13 +98,3 @@ def replay_on_device(
         bool(sums) and f == "round",
         n + steps,
     )
-
-
-def _held_by_first_slot(swaps: Swaps) -> NDArray[np.int64]:
-    """The element in slot 0 after each swap, [T]; slot 0 can only be the earlier slot of a swap."""
-    n = int(swaps.max()) + 1 if len(swaps) else 1
-    met = elements_exchanged(n, swaps)
-    touched = np.where(swaps[:, 1] == 0, np.arange(1, len(swaps) + 1), 0)
-    last = np.maximum.accumulate(touched)
-    arrived = np.concatenate([[0], met[:, 0]])
-    return arrived[last]

@@ -20,83 +20,75 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
+from scipy.linalg import qr, solve_triangular
 
 TARGETS = (-1, 0, 1, 2)
 RADII = (3, 4, 3, 2)  # in units of ε
 UNIT_ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24, "fp64": 2.0**-53}
 
-_GRID = 40  # s, mid and half are multiples of 2^-_GRID, coefficients of 2^-_COEFFICIENT_GRID: values are exact integers
-_COEFFICIENT_GRID = 100
+_GRID = 48  # y and the nodes are multiples of 2^-_GRID, coefficients of 2^-_COEFFICIENT_GRID: values are exact integers
+_COEFFICIENT_GRID = 240
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class ExponentialSum:
-    """f(x) = y Σ_k c_k T_k(s), s = (y − mid)/half, y = e^{rate·x}: J = len(c) exponentials e^{rate·jx}, j = 1 … J.
+    """f(x) = Σ_{j=1..J} a_j e^{rate·jx} = y (b_0 + (y − y_0)(b_1 + (y − y_1)(b_2 + …))), y = e^{rate·x}.
 
-    The Chebyshev form evaluates to a few units in the last place of Σ|c_k| where the printed form Σ a_j e^{jx} cancels.
+    J = len(newton). With its nodes in the neighbourhoods Newton's form is accurate there; the printed one cancels.
     """
 
     rate: float
-    mid: float
-    half: float
-    chebyshev: tuple[float, ...]
+    nodes: tuple[float, ...]
+    newton: tuple[float, ...]
 
     def __len__(self) -> int:
-        return len(self.chebyshev)
+        return len(self.newton)
 
     def __call__(self, x: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             y = np.exp(self.rate * np.asarray(x, dtype=np.float64))
-            return y * self._q((y - self.mid) / self.half)
-
-    def _q(self, s: Array) -> Array:
-        before, now = np.ones_like(s), s
-        total = np.full_like(s, self.chebyshev[0])
-        for c in self.chebyshev[1:]:
-            total += c * now
-            before, now = now, 2 * s * now - before
-        return total
+            total = np.full_like(y, self.newton[-1])
+            for node, b in zip(self.nodes[::-1], self.newton[-2::-1]):
+                total *= y - node
+                total += b
+            return total * y
 
     @cached_property
     def coefficients(self) -> tuple[Fraction, ...]:
         """a_1 … a_J, exactly."""
-        mid, half = Fraction(self.mid), Fraction(self.half)
-        before, now = [Fraction(1)], [-mid / half, 1 / half]
-        total = [Fraction(0)] * len(self)
-        for k, c in enumerate(self.chebyshev):
-            polynomial = before if k == 0 else now
-            for power, value in enumerate(polynomial):
-                total[power] += Fraction(c) * value
-            if k > 0:
-                step = _times_linear(now, -2 * mid / half, 2 / half)
-                before, now = now, [a - b for a, b in zip(step, before + [Fraction(0)] * (len(step) - len(before)))]
+        total = [Fraction(self.newton[-1])]
+        for node, b in zip(self.nodes[::-1], self.newton[-2::-1]):
+            total = [low - Fraction(node) * high for low, high in zip([Fraction(0), *total], [*total, Fraction(0)])]
+            total[0] += Fraction(b)
         return tuple(total)
 
     def cancellation(self, epsilon: float) -> float:
         """max over the neighbourhoods of Σ_j |a_j| e^{jx}: times a unit roundoff, the error of summing term by term."""
-        y = math.exp(self.rate * (2 + 2 * epsilon))  # the sum of absolute terms grows with x
-        return float(sum(abs(a) * Fraction(y) ** j for j, a in enumerate(self.coefficients, 1)))
+        y = Fraction(math.exp(self.rate * (2 + 2 * epsilon)))  # the sum of absolute terms grows with x
+        return float(sum(abs(a) * y**j for j, a in enumerate(self.coefficients, 1)))
 
     def slopes(self) -> tuple[float, ...]:
         """f′ at −1, 0, 1, 2."""
-        return tuple(
-            float(sum(a * j * Fraction(math.exp(self.rate * x)) ** j for j, a in enumerate(self.coefficients, 1)))
-            * self.rate
-            for x in TARGETS
-        )
+        at = [Fraction(math.exp(self.rate * x)) for x in TARGETS]
+        return tuple(self.rate * float(sum(a * j * y**j for j, a in enumerate(self.coefficients, 1))) for y in at)
 
     def rounding(self, epsilon: float) -> float:
-        """A bound on the float64 error of `__call__` on the neighbourhoods.
+        """A bound on the float64 error of `__call__` on the neighbourhoods, from values at dense nodes.
 
-        The three-term recurrence leaves T_k with at most 2.5 k² units, the sum with J more, and the 2 units of y are
-        amplified by at most J² y/half (Markov); 32 (J+1)² max(1, y/half) covers all three.
+        A product of k factors and its place in the nested sum are off by at most 3k + 4 units, and the two units of y
+        itself move f by its slope, at most J² times its variation over a neighbourhood (Markov); doubled for the gaps
+        between the nodes.
         """
-        y = math.exp(self.rate * (2 + 2 * epsilon))
-        size = y * sum(map(abs, self.chebyshev)) * max(1.0, y / self.half)
-        return 32 * (len(self) + 1) ** 2 * UNIT_ROUNDOFF["fp64"] * size
+        spans = neighbourhoods(epsilon, self.rate)
+        y = np.concatenate([np.linspace(low, high, 40 * len(self)) for _, low, high in spans])
+        product, size = y.copy(), np.zeros_like(y)
+        for k, b in enumerate(self.newton):
+            size += (3 * k + 4) * abs(b) * product
+            if k < len(self.nodes):
+                product = product * (np.abs(y - self.nodes[k]) + UNIT_ROUNDOFF["fp64"] * 4 * y)
+        return 2 * UNIT_ROUNDOFF["fp64"] * float(size.max()) + 2.0**-50 * len(self)
 
     def certified_error(self, epsilon: float, nodes: int = 12) -> float:
         """An upper bound on max |f(x) − c| over the four neighbourhoods, by exact integer arithmetic.
@@ -108,27 +100,21 @@ class ExponentialSum:
         bound = 0.0
         for target, low, high in neighbourhoods(epsilon, self.rate, outward=True):
             y = (low + high) / 2 + (high - low) / 2 * np.cos(angles)
-            worst = max(abs(e) for e in self._exact_errors(y, target))
+            worst = max(abs(e) for e in self.exact_errors(y, target))
             # a node rounded to the grid has moved in θ = arccos by at most the root of twice its relative shift
-            spacing = math.pi / (2 * count) + _angle_shift(self.half, low, high)
+            spacing = math.pi / (2 * count) + math.sqrt(2 * 2.0**-_GRID / ((high - low) / 2))
             bound = max(bound, float(worst) * (1 + 1e-12) / math.cos(len(self) * spacing))
         return bound
 
-    def _exact_errors(self, y: Array, target: int) -> list[Fraction]:
-        """f − target at the points of the grid nearest to y, exactly."""
-        unit = 2**_GRID
-        mid, half = int(self.mid * unit), int(self.half * unit)
-        s = np.array([round((v - self.mid) / self.half * unit) for v in y.tolist()], dtype=object)
-        c = [int(Fraction(v) * 2**_COEFFICIENT_GRID) for v in self.chebyshev]
-        top = len(c) - 1
-        before, now = np.full(len(s), 1, dtype=object), s
-        total = np.full(len(s), c[0] << (_GRID * top), dtype=object)
-        for k in range(1, top + 1):
-            total = total + c[k] * now * (1 << (_GRID * (top - k)))
-            before, now = now, 2 * s * now - before * unit * unit
-        scaled_y = mid * unit + half * s  # y · 2^(2·_GRID)
-        scale = 2 ** (_COEFFICIENT_GRID + _GRID * top + 2 * _GRID)
-        return [Fraction(int(v), scale) - target for v in (total * scaled_y).tolist()]
+    def exact_errors(self, y: Array, target: int) -> list[Fraction]:
+        """f − target at the points of the grid nearest to y [m], exactly."""
+        points = np.array([round(v * 2.0**_GRID) for v in y.tolist()], dtype=object)
+        b = [int(Fraction(v) * 2**_COEFFICIENT_GRID) for v in self.newton]
+        total, scale = np.full(len(points), b[-1], dtype=object), _COEFFICIENT_GRID
+        for node, value in zip(self.nodes[::-1], b[-2::-1]):
+            scale += _GRID
+            total = total * (points - round(node * 2.0**_GRID)) + (value << (scale - _COEFFICIENT_GRID))
+        return [Fraction(int(v), 2 ** (scale + _GRID)) - target for v in (total * points).tolist()]
 
 
 @dataclass(frozen=True)
@@ -154,25 +140,22 @@ def neighbourhoods(epsilon: float, rate: float = 1.0, outward: bool = False) -> 
     ]
 
 
-def interpolating(terms: int, epsilon: float = 1 / 8) -> ExponentialSum:
+def interpolating(terms: int) -> ExponentialSum:
     """The sum of 4 exponentials with f(c) = c at −1, 0, 1, 2 (P App. E.2), or of 8 that also has f′(c) = 0 there."""
     if terms not in (4, 8):
         raise ValueError(f"interpolation at four points takes 4 exponentials, or 8 with zero slopes, got {terms}")
-    mid, half = _hull(epsilon, 1.0)
-    y = np.exp(np.array(TARGETS, dtype=np.float64))
-    values = _basis(y, mid, half, terms)
-    target = np.array(TARGETS, dtype=np.float64)
-    if terms == 8:
-        q = np.polynomial.chebyshev
-        derivative = np.stack(
-            [
-                q.chebval((y - mid) / half, row) + y / half * q.chebval((y - mid) / half, q.chebder(row))
-                for row in np.eye(terms)
-            ],
-            axis=1,
-        )
-        values, target = np.vstack([values, derivative]), np.concatenate([target, np.zeros(4)])
-    return ExponentialSum(1.0, mid, half, _on_grid(np.linalg.solve(values, target).astype(np.float64)))
+    repeats = terms // 4
+    nodes = np.repeat(np.round(np.exp(np.array(TARGETS)) * 2.0**_GRID) / 2.0**_GRID, repeats)
+    # q = f/y takes the values of c/y, and f′ = 0 is q′ = (c/y)′: divided differences, a slope where a node repeats
+    target = np.repeat(np.array(TARGETS, dtype=np.float64), repeats)
+    column = target / nodes
+    newton = [column[0]]
+    for order in range(1, terms):
+        width = nodes[order:] - nodes[:-order]
+        slope = -target[order:] / nodes[order:] ** 2
+        column = np.where(width == 0, slope, np.diff(column) / np.where(width == 0, 1, width))
+        newton.append(column[0])
+    return ExponentialSum(1.0, tuple(nodes[:-1].tolist()), _on_grid(np.array(newton)))
 
 
 @cache
@@ -187,13 +170,15 @@ def best(terms: int, epsilon: float, rate: float = 1.0) -> Fit:
         raise ValueError(f"expected 1 to 80 exponentials, got {terms}")
     if not (rate > 0 and math.isfinite(rate)):
         raise ValueError(f"the rate must be positive and finite, got {rate}")
-    mid, half = _hull(epsilon, rate)
     angles = np.linspace(math.pi, 0, 40 * terms + 1)
     spans = neighbourhoods(epsilon, rate)
     y = np.concatenate([(low + high) / 2 + (high - low) / 2 * np.cos(angles) for _, low, high in spans])
+    y = np.round(y * 2.0**_GRID) / 2.0**_GRID
     target = np.repeat(np.array(TARGETS, dtype=np.float64), len(angles))
-    basis = _basis(y, mid, half, terms)
-    chosen = _fekete_points(_basis(y, mid, half, terms + 1))
+    nodes = _leja_points(y, terms)
+    newton, sizes = _newton_basis(y, nodes)
+    chosen = _fekete_points(newton)
+    basis, triangle = qr(newton[:, :terms], mode="economic")
     for _ in range(100):
         signs = (-1.0) ** np.arange(terms + 1)
         solution = np.linalg.solve(np.column_stack([basis[chosen], signs]), target[chosen])
@@ -203,18 +188,26 @@ def best(terms: int, epsilon: float, rate: float = 1.0) -> Fit:
             break
         chosen = _alternating_extrema(errors, terms + 1)
         if len(chosen) <= terms:
-            raise ValueError(
-                f"float64 does not resolve the best {terms} exponentials of rate {rate:g} at coherence {epsilon:g}"
-            )
-    found = ExponentialSum(rate, mid, half, _on_grid(solution[:-1].astype(np.float64)))
-    inside = [
-        (target[i], min(max(y[i], spans[i // len(angles)][1] * (1 + 1e-9)), spans[i // len(angles)][2] * (1 - 1e-9)))
-        for i in chosen
-    ]
-    values = [found._exact_errors(np.array([v]), int(c))[0] for c, v in inside]
-    alternates = all(a * b < 0 for a, b in pairwise(values))
-    lower = float(min(map(abs, values))) if alternates and len(values) == terms + 1 else 0.0
-    return Fit(epsilon, found, lower, found.certified_error(epsilon))
+            raise _unresolved(terms, rate, epsilon)
+    else:
+        raise _unresolved(terms, rate, epsilon)
+    coefficients = solve_triangular(triangle, solution[:-1]) / sizes[:terms]
+    found = ExponentialSum(rate, tuple(nodes[: terms - 1].tolist()), _on_grid(coefficients))
+    # one more point strictly inside where rounding to the grid may have left the neighbourhood
+    span = [spans[i // len(angles)] for i in chosen]
+    inside = [min(max(y[i], low * (1 + 1e-12)), high * (1 - 1e-12)) for i, (_, low, high) in zip(chosen, span)]
+    errors_there = [found.exact_errors(np.array([v]), c)[0] for v, (c, _, _) in zip(inside, span)]
+    lower = min(map(abs, errors_there)) if all(a * b < 0 for a, b in pairwise(errors_there)) else Fraction(0)
+    fit = Fit(epsilon, found, float(lower), found.certified_error(epsilon))
+    if not fit.lower > 0.9 * fit.upper:
+        raise _unresolved(terms, rate, epsilon)
+    return fit
+
+
+def _unresolved(terms: int, rate: float, epsilon: float) -> ValueError:
+    return ValueError(
+        f"float64 does not resolve the best {terms} exponentials of rate {rate:g} at coherence {epsilon:g}"
+    )
 
 
 def least_terms(epsilon: float, delta: float, rate: float = 1.0, most: int = 60) -> Fit | None:
@@ -273,33 +266,30 @@ def summation_error(tokens: int) -> float:
     return 2.5 * 2 * unit / (1 - unit)
 
 
-def _hull(epsilon: float, rate: float) -> tuple[float, float]:
-    """Middle and half width of the interval of y that holds all neighbourhoods, on the grid of exact arithmetic."""
-    spans = neighbourhoods(epsilon, rate)
-    low, high = spans[0][1], spans[-1][2]
-    unit = 2.0**_GRID
-    return round((low + high) / 2 * unit) / unit, math.ceil((high - low) / 2 * unit) / unit
+def _leja_points(y: Array, count: int) -> Array:
+    """`count` of the points y, each farthest (in the product of distances) from those before: good Newton nodes."""
+    chosen = [float(y[np.argmax(y)])]
+    logarithm = np.zeros_like(y)
+    with np.errstate(divide="ignore"):
+        while len(chosen) < count:
+            logarithm += np.log(np.abs(y - chosen[-1]))
+            chosen.append(float(y[np.argmax(logarithm)]))
+    return np.array(chosen)
 
 
-def _basis(y: Array, mid: float, half: float, terms: int) -> Array:
-    return np.polynomial.chebyshev.chebvander((y - mid) / half, terms - 1) * y[:, None]
+def _newton_basis(y: Array, nodes: Array) -> tuple[Array, Array]:
+    """y Π_{i<k} (y − y_i) for k = 0 … len(nodes), each divided by its largest absolute value; and these sizes."""
+    columns, sizes = [y], [1.0]
+    for node in nodes:
+        columns.append(columns[-1] * (y - node))
+        sizes.append(float(np.abs(columns[-1]).max()))
+        columns[-1] = columns[-1] / sizes[-1]
+    return np.stack(columns, axis=1), np.cumprod(sizes)
 
 
 def _on_grid(coefficients: Array) -> tuple[float, ...]:
     scale = 2**_COEFFICIENT_GRID
     return tuple(float(Fraction(int(Fraction(float(c)) * scale), scale)) for c in coefficients)
-
-
-def _angle_shift(half: float, low: float, high: float) -> float:
-    """How far in θ a node may move when y is rounded to the grid: |Δθ| ≤ √(2|Δcos θ|)."""
-    return math.sqrt(2 * half * 2.0**-_GRID / ((high - low) / 2))
-
-
-def _times_linear(polynomial: list[Fraction], constant: Fraction, slope: Fraction) -> list[Fraction]:
-    result = [constant * p for p in polynomial] + [Fraction(0)]
-    for power, p in enumerate(polynomial):
-        result[power + 1] += slope * p
-    return result
 
 
 def _fekete_points(basis: Array) -> NDArray[np.int64]:
@@ -310,7 +300,7 @@ def _fekete_points(basis: Array) -> NDArray[np.int64]:
 
 def _alternating_extrema(errors: Array, count: int) -> NDArray[np.int64]:
     """Indices of `count` extrema of alternating sign, the largest among them (the exchange step of Remez)."""
-    edges = np.flatnonzero(np.diff(np.sign(errors)) != 0) + 1
+    edges = np.flatnonzero(np.diff(errors >= 0)) + 1
     runs = np.split(np.arange(len(errors)), edges)
     peaks = [int(run[np.argmax(np.abs(errors[run]))]) for run in runs]
     while len(peaks) > count:

@@ -99,6 +99,11 @@ def simplex(n: int) -> Array:
     return basis.T.copy()
 
 
+def simplex_corners(n: int) -> NDArray[np.int64]:
+    """n times the corners e_i − 1/n of the simplex, in integers [n, n]; they span the hyperplane of sum zero."""
+    return n * np.eye(n, dtype=np.int64) - 1
+
+
 def linear_delta_track(n: int, swaps: Swaps, values: Array) -> Array:
     """Readouts [n, d_v] of a linear delta rule with d = n − 1 after the swaps (Grazzi et al. 2025).
 

@@ -116,6 +116,14 @@ def elements_exchanged(n: int, swaps: Swaps, start: NDArray[np.int64] | None = N
     return met
 
 
+def held_after_each(n: int, swaps: Swaps, slot: int) -> NDArray[np.int64]:
+    """The element in `slot` after each swap, [T]: what it held at first, then what the last swap of it brought."""
+    met = elements_exchanged(n, swaps)
+    brought = np.where(swaps[:, 0] == slot, met[:, 1], met[:, 0])
+    touching = np.where((swaps == slot).any(axis=1), np.arange(1, len(swaps) + 1), 0)
+    return np.concatenate([[slot], brought])[np.maximum.accumulate(touching)]
+
+
 def permutation_after(n: int, swaps: Swaps, start: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """The element in each slot after the swaps, [n]; `start` says what they held before (default: slot i holds i)."""
     holds = np.arange(n) if start is None else start.copy()

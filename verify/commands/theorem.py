@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from verify.evidence import Claim, Evidence, Finding, Ruling, Table, Verdict
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from theorem.swaps import Swaps
 
 OTHERS = ("linear", "exp4")  # shown beside f: the linear state, and what P App. E.2 prints
+BOUNDS = {
+    "welch": "Welch",
+    "orthoplex": "orthoplex",
+    "levenshtein": "Levenshtein",
+    "moments": "Welch's higher moments",
+    "alon": "Alon",
+    "lp": "Delsarte's linear programme",
+}
 MOST_KEYS = 4096  # the lemma takes O(n³) time; beyond, replay on a GPU, where coherence alone decides
 
 
@@ -48,6 +57,7 @@ class Options:
 
 def run(options: Options, session: Session) -> Finding:
     import numpy as np
+    from theorem.bounds import coherence_bounds
 
     from theorem.activations import fitted_terms
     from theorem.swaps import SEQUENCES, read_swaps
@@ -72,8 +82,16 @@ def run(options: Options, session: Session) -> Finding:
     replays = {name: replayer.run(options.f, swaps, name) for name, swaps in sequences.items()}
     first, swaps = next(iter(sequences.items()))
     others = {f: replayer.run(f, swaps, first, stop=True) for f in OTHERS if f != options.f}
-    bounds = _bounds(keys.n, keys.d)
-    claims = (_claim_assumption(keys, bounds), *_claim_lemma(condition), _claim_replay(options, condition, replays))
+    session.progress("computing bounds")
+    bounds, least = coherence_bounds(keys.n, keys.d), _least_d(keys.n)
+    claims = tuple(
+        replace(claim, command=shlex.join(session.argv))
+        for claim in (
+            _claim_assumption(keys, bounds),
+            *_claim_lemma(condition),
+            _claim_replay(options, condition, replays),
+        )
+    )
     point = {
         "n": keys.n,
         "d": keys.d,
@@ -87,6 +105,7 @@ def run(options: Options, session: Session) -> Finding:
         "replays": {name: _numbers(r) for name, r in replays.items()},
         "others": {f: _numbers(r) for f, r in others.items()},
         "bounds": bounds,
+        "least_d": least,
         "tried": [{"construction": a.construction, "coherence": a.coherence, "exact": a.exact} for a in tried],
         "certificate": certificate,
     }
@@ -95,7 +114,7 @@ def run(options: Options, session: Session) -> Finding:
         {**asdict(options), "n": keys.n, "d": keys.d},
         points=[point],
         claims=claims,
-        tables=[_table_keys(keys, tried, bounds, claims, certificate), _table_replays(replays, others, first)],
+        tables=[_table_keys(keys, tried, bounds, least, claims, certificate), _table_replays(replays, others, first)],
         summary=_summary(keys, claims, others),
         files=files,
     )
@@ -196,11 +215,17 @@ def _assumption1(keys: KeySet) -> bool:
     return 64 * keys.coherence_squared < 1
 
 
-def _bounds(n: int, d: int) -> dict[str, float]:
-    """Lower bounds on the coherence of n unit vectors in R^d."""
-    import math
+def _least_d(n: int) -> dict[str, Any]:
+    """The least d that the bounds allow for n keys below 1/8, and the least for which a construction is known here."""
+    from theorem.bounds import least_dimension
+    from theorem.packings.constructions import offers
 
-    return {"welch": math.sqrt((n - d) / (d * (n - 1))) if n > d else 0.0}
+    bound = least_dimension(n, 1 / 8)["lp"]
+    for d in range(bound, n):
+        below = [offer.construction for offer in offers(n, d) if offer.coherence < 1 / 8]
+        if below:
+            return {"bound": bound, "known": d, "construction": below[0]}
+    return {"bound": bound, "known": n, "construction": "orthonormal"}
 
 
 def _certificate(
@@ -265,8 +290,10 @@ class _Replayer:
 def _claim_assumption(keys: KeySet, bounds: dict[str, float]) -> Claim:
     holds = _assumption1(keys)
     detail = f"the largest |k_i·k_j| is {keys.coherence:.4f}"
-    if not holds and bounds["welch"] >= 1 / 8:
-        detail += f"; Welch: no {keys.n} unit vectors in R^{keys.d} have less than {bounds['welch']:.4f}"
+    name = max((b for b in bounds if b != "lp"), key=bounds.__getitem__)
+    if not holds and bounds["lp"] >= 1 / 8:
+        name = name if bounds[name] >= 1 / 8 else "lp"
+        detail += f"; no {keys.n} unit vectors in R^{keys.d} have less than {bounds[name]:.4f} ({BOUNDS[name]})"
     return Claim(
         "theorem-assumption-1",
         "P App. E Assumption 1",
@@ -345,6 +372,7 @@ def _table_keys(
     keys: KeySet,
     tried: Sequence[Attempt],
     bounds: dict[str, float],
+    least: dict[str, Any],
     claims: Sequence[Claim],
     certificate: dict[str, Any] | None,
 ) -> Table:
@@ -353,7 +381,9 @@ def _table_keys(
     if weighed:
         rows.append(("weighed", ", ".join(weighed)))
     rows.append(("coherence", f"{keys.coherence:.4f}"))
-    rows += [(f"bound: {name}", f"{value:.4f}") for name, value in bounds.items()]
+    rows.append(("lower bounds", ", ".join(f"{BOUNDS[name]} {value:.4f}" for name, value in bounds.items() if value)))
+    known = f"{least['known']} ({least['construction']}), none below {least['bound']} (linear programme)"
+    rows.append((f"least d for {keys.n} keys", f"known by construction: {known}"))
     for name, claim in zip(("Assumption 1", "Lemma 1"), [c for c in claims if c.id != "theorem-replay"]):
         assert claim.ruling is not None
         rows.append((name, f"{claim.ruling.verdict}: {claim.ruling.detail}"))
