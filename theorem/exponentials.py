@@ -308,7 +308,11 @@ def _alternating_extrema(errors: Array, count: int) -> NDArray[np.int64]:
         if len(peaks) == count + 1:
             peaks.pop(0 if sizes[0] < sizes[-1] else -1)
             continue
-        # drop the weakest neighbours together, so that signs still alternate
-        pair = int(np.argmin(np.maximum(sizes[:-1], sizes[1:])))
-        del peaks[pair : pair + 2]
+        weakest = int(np.argmin(sizes))
+        if weakest in (0, len(peaks) - 1):
+            del peaks[weakest]
+            continue
+        # an inner peak takes its weaker neighbour with it, so that signs still alternate
+        start = weakest - 1 if sizes[weakest - 1] < sizes[weakest + 1] else weakest
+        del peaks[start : start + 2]
     return np.array(peaks)

@@ -65,8 +65,9 @@ def read_swaps(path: str | Path, n: int) -> Swaps:
 
 def random_swaps(n: int, steps: int, rng: np.random.Generator) -> Swaps:
     """`steps` independent swaps, each uniform over the n(n−1)/2 pairs."""
-    first = rng.integers(n, size=steps)
-    second = (first + rng.integers(1, n, size=steps)) % n
+    draws = rng.random((steps, 2))  # row by row, so that a longer sequence begins like a shorter one
+    first = (draws[:, 0] * n).astype(np.int64)
+    second = (first + 1 + (draws[:, 1] * (n - 1)).astype(np.int64)) % n
     return ordered(np.stack([first, second], axis=1), n)
 
 
