@@ -24,6 +24,22 @@ if TYPE_CHECKING:
 KERNELS = ("round", "linear", "relu")
 
 
+def check_similarity(f: str) -> None:
+    """Raise ValueError where the kernels have no such f."""
+    if f not in KERNELS:
+        raise ValueError(f"expected one of {', '.join(KERNELS)}: the kernels have no {f}")
+
+
+def check_device(device: str) -> None:
+    """Raise ValueError where torch sees no such device, ImportError where there is no torch, saying how to get it."""
+    from kernels import deltaformer  # noqa: F401  # first: without torch it says how to install it
+
+    import torch  # isort: skip
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError("torch sees no CUDA device here; expected cpu")
+
+
 def replay_on_device(
     z: NDArray[np.integer],
     scale: int,
@@ -41,14 +57,12 @@ def replay_on_device(
     "float64" or None for the narrowest exact one. `integer` of the answer says that fp32 sums could not round.
     Raises ValueError for another f or a missing device, ImportError without torch.
     """
-    if f not in KERNELS:
-        raise ValueError(f"expected one of {', '.join(KERNELS)}: the kernels have no {f}")
-    from kernels import deltaformer  # first: without torch it says how to install it
+    check_similarity(f)
+    check_device(device)
+    import torch
 
-    import torch  # isort: skip
+    from kernels import deltaformer
 
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError("torch sees no CUDA device here; expected cpu")
     values = binary_codes(len(z)) if values is None else np.asarray(values, dtype=np.float64)
     z = z.astype(np.int64)
     n, steps = len(z), len(swaps)

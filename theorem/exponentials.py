@@ -284,7 +284,7 @@ def _newton_basis(y: Array, nodes: Array) -> tuple[Array, Array]:
         columns.append(columns[-1] * (y - node))
         sizes.append(float(np.abs(columns[-1]).max()))
         columns[-1] = columns[-1] / sizes[-1]
-    return np.stack(columns, axis=1), np.cumprod(sizes)
+    return np.stack(columns, axis=1), np.cumprod(sizes).astype(np.float64)
 
 
 def _on_grid(coefficients: Array) -> tuple[float, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from theorem.swaps import Swaps
 
 OTHERS = ("linear", "exp4")  # shown beside f: the linear state, and what P App. E.2 prints
+OTHERS_ON_GPU = ("linear", "relu")  # the kernels have no exp4
 BOUNDS = {
     "welch": "Welch",
     "orthoplex": "orthoplex",
@@ -66,8 +67,8 @@ def run(options: Options, session: Session) -> Finding:
         fitted_terms(options.f)
     if options.certificate:
         check_writable("--certificate", options.certificate)
-    if options.device == "cuda" and options.rewrite:
-        raise BadInput("--rewrite with --device cuda: the kernel keeps every token; expected one of them")
+    if options.device == "cuda":
+        _check_cuda(options)
     keys, tried = _keys(options, session)
     if options.swaps:
         with blame("--swaps", options.swaps):
@@ -81,7 +82,8 @@ def run(options: Options, session: Session) -> Finding:
     replayer = _Replayer(options, session, keys)
     replays = {name: replayer.run(options.f, swaps, name) for name, swaps in sequences.items()}
     first, swaps = next(iter(sequences.items()))
-    others = {f: replayer.run(f, swaps, first, stop=True) for f in OTHERS if f != options.f}
+    beside = OTHERS if options.device == "cpu" else OTHERS_ON_GPU
+    others = {f: replayer.run(f, swaps, first, stop=True) for f in beside if f != options.f}
     session.progress("computing bounds")
     bounds, least = coherence_bounds(keys.n, keys.d), _least_d(keys.n)
     claims = tuple(
@@ -118,6 +120,21 @@ def run(options: Options, session: Session) -> Finding:
         summary=_summary(keys, claims, others),
         files=files,
     )
+
+
+def _check_cuda(options: Options) -> None:
+    """Raise BadInput now rather than after the keys are built."""
+    from theorem.device_replay import check_device, check_similarity
+
+    if options.rewrite:
+        raise BadInput(f"--rewrite {options.rewrite}: the GPU keeps every token; expected --device cpu")
+    try:
+        with blame("--device", options.device):
+            check_device(options.device)
+        with blame("--f", options.f):
+            check_similarity(options.f)
+    except ImportError as error:
+        raise BadInput(f"--device {options.device}: {error}") from error
 
 
 def _keys(options: Options, session: Session) -> tuple[KeySet, Sequence[Attempt]]:
@@ -167,12 +184,15 @@ def _read_keys(path: str) -> KeySet:
         arrays = {"keys": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise ValueError("is no whole .npz or .npy file of numbers") from error
-    if "z" in arrays and "scale" in arrays and np.issubdtype(arrays["z"].dtype, np.integer):
+    kinds = {name: array.dtype.kind for name, array in arrays.items()}
+    if kinds.get("z", "") in tuple("iu") and kinds.get("scale", "") in tuple("iu") and arrays["scale"].ndim == 0:
         keys, scale = arrays["z"], int(arrays["scale"])
-    elif "keys" in arrays and np.issubdtype(arrays["keys"].dtype, np.number):
+        if keys.size and np.abs(keys.astype(np.float64)).max() <= 127:
+            keys = keys.astype(np.int8)
+    elif kinds.get("keys", "") in tuple("iuf"):
         keys, scale = arrays["keys"].astype(np.float64), None
     else:
-        raise ValueError(f"holds {', '.join(arrays) or 'nothing'}; expected integers z with a scale, or keys")
+        raise ValueError(f"holds {', '.join(arrays) or 'nothing'}; expected integers z with one scale, or real keys")
     gram_of(keys, scale)
     if scale is None:
         keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
@@ -273,8 +293,7 @@ class _Replayer:
 
             self.session.progress(f"{f}, {name}: {len(swaps):,} swaps on the GPU")
             assert self.keys.scale is not None
-            with blame("--f", f):
-                return replay_on_device(self.keys.vectors, self.keys.scale, swaps, f, device="cuda")
+            return replay_on_device(self.keys.vectors, self.keys.scale, swaps, f, device="cuda")
         with blame("--f", f):
             similarity = activation(f, self.gram.coherence)
         return replay(
