@@ -94,8 +94,12 @@ def three_cycles(n: int, steps: int, rng: np.random.Generator) -> Swaps:
     """Random 3-cycles (a b c), each as the two swaps (a b), (b c); with n = 2 the one pair there is."""
     if n == 2:
         return repeat_one_pair(n, steps, rng)
-    triples = np.array([rng.choice(n, size=3, replace=False) for _ in range(-(-steps // 2))]).reshape(-1, 3)
-    return ordered(triples[:, [0, 1, 1, 2]].reshape(-1, 2)[:steps], n)
+    first = rng.integers(n, size=-(-steps // 2))
+    second = (first + rng.integers(1, n, size=len(first))) % n
+    third = rng.integers(n - 2, size=len(first))  # among the slots that are left, counted past the other two
+    third += third >= np.minimum(first, second)
+    third += third >= np.maximum(first, second)
+    return ordered(np.stack([first, second, second, third], axis=1).reshape(-1, 2)[:steps], n)
 
 
 SEQUENCES: dict[str, Callable[[int, int, np.random.Generator], Swaps]] = {

@@ -48,8 +48,9 @@ def test_the_adversarial_sequences_do_what_their_names_say():
     assert (hub[:, 0] == 4).any()
     assert (hub[:, 1] == 4).any()
     assert (permutation_after(9, SEQUENCES["reversals"](9, 4, rng())) == np.arange(9)[::-1]).all()
-    cycle = permutation_after(9, SEQUENCES["3-cycles"](9, 2, rng()))
-    assert (cycle != np.arange(9)).sum() == 3
+    for seed in range(30):
+        cycle = permutation_after(5, SEQUENCES["3-cycles"](5, 2, rng(seed)))
+        assert (cycle != np.arange(5)).sum() == 3
 
 
 @given(st.integers(2, 8), st.integers(0, 30), st.integers(0, 2**32 - 1))

@@ -140,6 +140,7 @@ def test_the_same_seed_gives_the_same_point(capsys):
         (["--n", "nan", "--d", "4"], "an integer"),
         (["--n", "4", "--d", "1e400"], "an integer"),
         (["--n", "4"], "expected --n and --d"),
+        (["--n", "3", "--d", "1", "--max-seconds", "0.2"], "rank 1"),
         (["--n", "1000000", "--d", "1000000"], "GiB"),
         (["--n", "5000", "--d", "128"], "at most 4096 on a CPU"),
         (["--n", "4", "--d", "4", "--f", "cube"], "--f cube: expected round"),

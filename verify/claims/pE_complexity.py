@@ -13,9 +13,9 @@ def _not_solvable() -> Ruling:
     return Ruling(
         Verdict.CONFIRMED if holds else Verdict.REFUTED,
         Evidence.PROOF,
-        f"derived series of S₅: orders {', '.join(map(str, five.derived_series))}, where it stops since A₅ is "
-        "perfect; of S₄: "
-        f"{', '.join(map(str, four.derived_series))}. The transpositions generate all {five.generated} permutations",
+        f"derived series of S₅: orders {', '.join(map(str, five.derived_series))}, where it stops since A₅ is perfect; "
+        f"of S₄: {', '.join(map(str, four.derived_series))}. The transpositions generate all {five.generated} "
+        "permutations",
         {"derived_series": five.derived_series, "generated": five.generated},
     )
 
@@ -27,9 +27,8 @@ def _swap_counts() -> Ruling:
     return Ruling(
         Verdict.CONFIRMED if counts == (1, 10, 35, 50, 24) else Verdict.REFUTED,
         Evidence.PROOF,
-        f"permutations of 5 that need 0, 1, 2, … swaps: {', '.join(map(str, counts))}; a word of T swaps reaches "
-        "those of T's "
-        "parity only, a shorter word being padded by one swap done twice",
+        f"permutations of 5 that need 0, 1, 2, … swaps: {', '.join(map(str, counts))}; a word of T swaps reaches those "
+        "of T's parity only, a shorter word being padded by one swap done twice",
         {"by_swaps": counts},
     )
 
@@ -38,9 +37,8 @@ def _barrington() -> Ruling:
     return Ruling(
         Verdict.CONFIRMED,
         Evidence.LITERATURE,
-        "Barrington 1989: the word problem of any finite group that is not solvable is complete for NC¹; that S₅ "
-        "is one is "
-        "checked in P-E-s5-not-solvable",
+        "Barrington 1989: the word problem of any finite group that is not solvable is complete for NC¹; that S₅ is "
+        "one is checked in P-E-s5-not-solvable",
     )
 
 
@@ -48,9 +46,9 @@ def _surpasses_tc0() -> Ruling:
     return Ruling(
         Verdict.CONDITIONAL,
         Evidence.LITERATURE,
-        "rests on TC⁰ ≠ NC¹, which is open: if they were equal, TC⁰ would hold the word problem of S₅ too, and "
-        "no computation "
-        "here can tell. What is checked: DeltaFormer tracks S_n (P-E-theorem1-replay) and S₅ is not solvable",
+        "rests on TC⁰ ≠ NC¹, which is open: if they were equal, TC⁰ would hold the word problem of S₅ too, and no "
+        "computation here can tell. What is checked: DeltaFormer tracks S_n (P-E-theorem1-replay) and S₅ is not "
+        "solvable",
     )
 
 
@@ -69,10 +67,9 @@ def _within_nc2() -> Ruling:
     return Ruling(
         Verdict.CONFIRMED if inverse else Verdict.REFUTED,
         Evidence.LITERATURE,
-        f"(I + A)⁻¹ = Π (I + (−A)^(2^m)) over ⌈log₂ T⌉ factors, exact in integers at T = {tokens} ({factors} "
-        "factors, entries up "
-        f"to {bits} bits): log T products of matrices with polynomially long entries, each of depth O(log T) "
-        "(NC¹), hence NC²",
+        f"(I + A)⁻¹ = Π (I + (−A)^(2^m)) over ⌈log₂ T⌉ factors, exact in integers at T = {tokens} ({factors} factors, "
+        f"entries up to {bits} bits): log T products of matrices with polynomially long entries, each of depth O(log "
+        "T) (NC¹), hence NC²",
         {"tokens": tokens, "factors": factors, "bits": bits},
     )
 

@@ -39,9 +39,8 @@ def _replay() -> Ruling:
     return Ruling(
         _verdict(exact),
         Evidence.PROOF,
-        f"512 keys in R^256 of coherence {gram.coherence}: all 512 slots right after each of "
-        f"{len(found)}×{steps:,} swaps"
-        f" ({', '.join(found)}), in integers that float64 holds exactly",
+        f"512 keys in R^256 of coherence {gram.coherence}: all 512 slots right after each of {len(found)}×{steps:,} "
+        f"swaps ({', '.join(found)}), in integers that float64 holds exactly",
         {"n": 512, "d": 256, "coherence": gram.coherence, "steps": steps, "sequences": list(found), "exact": exact},
     )
 
@@ -65,9 +64,8 @@ def _four_exponentials() -> Ruling:
     return Ruling(
         Verdict.REFUTED if broken and least > 0.5 else Verdict.INCONCLUSIVE,
         Evidence.PROOF,
-        f"interpolates −1, 0, 1, 2 with slopes {', '.join(f'{s:.3g}' for s in four.slopes())}; error at ε = "
-        "0.0905 up to "
-        f"{four.certified_error(0.0905):.3g}; with 16 keys of products ±ε a slot is first wrong after swap "
+        f"interpolates −1, 0, 1, 2 with slopes {', '.join(f'{s:.3g}' for s in four.slopes())}; error at ε = 0.0905 up "
+        f"to {four.certified_error(0.0905):.3g}; with 16 keys of products ±ε a slot is first wrong after swap "
         + ", ".join(f"{swap} (ε = {e:g})" for e, swap in first.items())
         + f"; no four exponentials e^x … e^4x err by less than {least:.2f} at ε = 1/8",
         {
@@ -97,9 +95,8 @@ def _four_for_orthonormal() -> Ruling:
     return Ruling(
         _verdict(within and right and bound[-1] < 1),
         Evidence.PROOF,
-        f"one-hot keys meet only −1, 0, 1, 2, where f is exact; {n} slots, {steps:,} swaps of each of "
-        f"{len(found)} kinds: "
-        f"largest error {largest:.1e}, under the rounding bound {bound[-1]:.1e}",
+        f"one-hot keys meet only −1, 0, 1, 2, where f is exact; {n} slots, {steps:,} swaps of each of {len(found)} "
+        f"kinds: largest error {largest:.1e}, under the rounding bound {bound[-1]:.1e}",
         {"n": n, "steps": steps, "largest_error": largest, "bound": float(bound[-1])},
     )
 
@@ -135,11 +132,9 @@ def _many_exponentials() -> Ruling:
     return Ruling(
         _verdict(within and found.first_wrong is None and bound[-1] < 1),
         Evidence.PROOF,
-        f"J(ε, δ) exponentials: {len(fit.sum)} err by at most {fit.upper:.2g} at ε = {epsilon} (no {len(fit.sum)} "
-        "do better "
-        f"than {fit.lower:.2g}); {steps} swaps of {n} slots err by {found.max_error:.2g}, bound {bound[-1]:.2g}. "
-        "For δ = 1/100: "
-        f"{words}; bits are what adding the terms one by one needs, float64 has 53",
+        f"J(ε, δ) exponentials: {len(fit.sum)} err by at most {fit.upper:.2g} at ε = {epsilon} (no {len(fit.sum)} do "
+        f"better than {fit.lower:.2g}); {steps} swaps of {n} slots err by {found.max_error:.2g}, bound "
+        f"{bound[-1]:.2g}. For δ = 1/100: {words}; bits are what adding the terms one by one needs, float64 has 53",
         {
             "terms": len(fit.sum),
             "epsilon": epsilon,
@@ -187,11 +182,9 @@ def _rewriting() -> Ruling:
     return Ruling(
         _verdict(exact and bounded),
         Evidence.PROOF,
-        f"rewritten every n swaps, {20_480:,} swaps of 512 slots stay exact with never more than 2n = "
-        f"{rows[512][0]:,} tokens "
-        "in the cache; each is d + d_v numbers, and d = O(log n), d_v = ⌈log₂ n⌉ suffice, so O(n log n) for any "
-        "number of "
-        "swaps",
+        f"rewritten every n swaps, {20_480:,} swaps of 512 slots stay exact with never more than 2n = {rows[512][0]:,} "
+        "tokens in the cache; each is d + d_v numbers, and d = O(log n), d_v = ⌈log₂ n⌉ suffice, so O(n log n) for "
+        "any number of swaps",
         {"tokens": {str(n): tokens for n, (tokens, _) in rows.items()}, "exact": exact},
     )
 
@@ -207,10 +200,8 @@ def _linear_state_size() -> Ruling:
         _verdict(least),
         Evidence.PROOF,
         "a linear state that follows every permutation carries a faithful representation of S_n, whose least "
-        "dimension is "
-        f"n − 1 (hook lengths, n = {', '.join(map(str, widths))}), so d·d_v = (n − 1)² with d_v = d; with values "
-        "of ⌈log₂ n⌉ "
-        f"signs it is (n − 1)⌈log₂ n⌉, {(n - 1) * code:,} numbers at n = {n}: O(n log n) too",
+        f"dimension is n − 1 (hook lengths, n = {', '.join(map(str, widths))}), so d·d_v = (n − 1)² with d_v = d; with "
+        f"values of ⌈log₂ n⌉ signs it is (n − 1)⌈log₂ n⌉, {(n - 1) * code:,} numbers at n = {n}: O(n log n) too",
         {"least_width": {str(n): w for n, w in widths.items()}},
     )
 
@@ -243,10 +234,9 @@ def _realisable() -> Ruling:
     return Ruling(
         _verdict(right == len(tokens)),
         Evidence.PROOF,
-        f"one embedding of width {layer.embedding.shape[1]} for each of {len(layer.embedding):,} tokens, and W_q, "
-        "W_k, W_v,"
-        f" W_o that copy its blocks: {right:,} of {len(tokens):,} positions answered exactly, {len(swaps)} swaps of"
-        f" {layer.n} slots in R^64 with questions about all slots after every {every}",
+        f"one embedding of width {layer.embedding.shape[1]} for each of {len(layer.embedding):,} tokens, and W_q, W_k, "
+        f"W_v, W_o that copy its blocks: {right:,} of {len(tokens):,} positions answered exactly, {len(swaps)} swaps "
+        f"of {layer.n} slots in R^64 with questions about all slots after every {every}",
         {"n": layer.n, "d": 64, "positions": len(tokens), "right": right},
     )
 
@@ -263,11 +253,9 @@ def _realisable_softmax() -> Ruling:
     return Ruling(
         _verdict(right == len(swaps)),
         Evidence.PROOF,
-        f"one more key coordinate marks the tokens that touch the watched slot; softmax averages their u, the "
-        "slot's content "
-        f"over their number: {right} of {len(swaps)} labels of P Fig. 4's kind right, {layer.n} slots in R^64. "
-        "One head "
-        "reads one slot, the last in the order",
+        "one more key coordinate marks the tokens that touch the watched slot; softmax averages their u, the slot's "
+        f"content over their number: {right} of {len(swaps)} labels of P Fig. 4's kind right, {layer.n} slots in R^64. "
+        "One head reads one slot, the last in the order",
         {"n": layer.n, "d": 64, "swaps": len(swaps), "right": right},
     )
 
@@ -303,11 +291,9 @@ def _linear_delta() -> Ruling:
     return Ruling(
         _verdict(moved and rank == n - 1 and error < 1e-9),
         Evidence.PROOF,
-        f"I − k kᵀ with k = s_a − s_b, ‖k‖² = 2, exchanges corners a and b of a simplex and fixes the others, in "
-        "integers for "
-        f"all {n * (n - 1) // 2} pairs at n = {n}, in a space of dimension {rank}; its eigenvalue on k is 1 − "
-        "‖k‖² = −1. In "
-        f"float64 2,000 swaps leave an error of {error:.0e}",
+        "I − k kᵀ with k = s_a − s_b, ‖k‖² = 2, exchanges corners a and b of a simplex and fixes the others, in "
+        f"integers for all {n * (n - 1) // 2} pairs at n = {n}, in a space of dimension {rank}; its eigenvalue on k is "
+        f"1 − ‖k‖² = −1. In float64 2,000 swaps leave an error of {error:.0e}",
         {"n": n, "rank": rank, "error": error},
     )
 
@@ -327,9 +313,8 @@ def _rwkv7() -> Ruling:
     return Ruling(
         _verdict(exact),
         Evidence.PROOF,
-        f"I − k kᵀ with k = e_a − e_b is the swap as a matrix: {len(swaps):,} swaps of {n} elements exact in "
-        "integers at width "
-        f"n; O(n) is also the least, since S_n has no faithful representation below n − 1 "
+        f"I − k kᵀ with k = e_a − e_b is the swap as a matrix: {len(swaps):,} swaps of {n} elements exact in integers "
+        "at width n; O(n) is also the least, since S_n has no faithful representation below n − 1 "
         f"({least_faithful_width(n)} here)",
         {"n": n, "exact": exact},
     )
@@ -366,8 +351,8 @@ CLAIMS = (
     Claim(
         "P-E2-many-exponentials",
         "P App. E.2",
-        "J(ε, δ) exponentials err by at most δ near −1, 0, 1, 2, and the error after T swaps stays under a "
-        "proven bound",
+        "J(ε, δ) exponentials err by at most δ near −1, 0, 1, 2, and the error after T swaps stays under a proven "
+        "bound",
         ASSUMED[:1],
         _many_exponentials,
         repairs="P-E2-four-exponentials",

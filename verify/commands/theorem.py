@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from verify.evidence import Claim, Evidence, Finding, Ruling, Table, Verdict
+from verify.evidence import Claim, Finding, Table, Verdict
+from verify.exchange_rulings import BOUNDS, MOST_KEYS, assumption_1, assumption_claim, lemma_claim, replay_claim, when
 from verify.options import BadInput, blame, integer, option, real
 from verify.session import Session, check_writable
 
@@ -16,19 +17,11 @@ if TYPE_CHECKING:
     from theorem.packings import Attempt, KeySet
 
     from theorem.exchange import Replay
+    from theorem.known import Narrowest
     from theorem.swaps import Swaps
 
 OTHERS = ("linear", "exp4")  # shown beside f: the linear state, and what P App. E.2 prints
 OTHERS_ON_GPU = ("linear", "relu")  # the kernels have no exp4
-BOUNDS = {
-    "welch": "Welch",
-    "orthoplex": "orthoplex",
-    "levenshtein": "Levenshtein",
-    "moments": "Welch's higher moments",
-    "alon": "Alon",
-    "lp": "Delsarte's linear programme",
-}
-MOST_KEYS = 4096  # the lemma takes O(n³) time; beyond, replay on a GPU, where coherence alone decides
 
 
 @dataclass(frozen=True)
@@ -61,6 +54,7 @@ def run(options: Options, session: Session) -> Finding:
     from theorem.bounds import coherence_bounds
 
     from theorem.activations import fitted_terms
+    from theorem.known import narrowest
     from theorem.swaps import SEQUENCES, read_swaps
 
     with blame("--f", options.f):
@@ -77,21 +71,21 @@ def run(options: Options, session: Session) -> Finding:
         rng = np.random.default_rng(np.random.SeedSequence(options.seed, spawn_key=(1,)))
         sequences = {name: make(keys.n, options.steps, rng) for name, make in SEQUENCES.items()}
     session.progress("proving the lemma for every pair of swaps")
-    condition = _lemma(options, keys)
-    certificate, files = _certificate(options, keys, condition)
+    keys, condition = _lemma(options, keys)
     replayer = _Replayer(options, session, keys)
+    certificate, files = _certificate(options, keys, condition)
     replays = {name: replayer.run(options.f, swaps, name) for name, swaps in sequences.items()}
     first, swaps = next(iter(sequences.items()))
     beside = OTHERS if options.device == "cpu" else OTHERS_ON_GPU
     others = {f: replayer.run(f, swaps, first, stop=True) for f in beside if f != options.f}
     session.progress("computing bounds")
-    bounds, least = coherence_bounds(keys.n, keys.d), _least_d(keys.n)
+    bounds, least = coherence_bounds(keys.n, keys.d), narrowest(keys.n)
     claims = tuple(
         replace(claim, command=shlex.join(session.argv))
         for claim in (
-            _claim_assumption(keys, bounds),
-            *_claim_lemma(condition),
-            _claim_replay(options, condition, replays),
+            assumption_claim(keys, bounds),
+            lemma_claim(_rule(options), keys, condition),
+            replay_claim(options.f, condition, replays),
         )
     )
     point = {
@@ -100,14 +94,13 @@ def run(options: Options, session: Session) -> Finding:
         "keys": keys.construction,
         "coherence": keys.coherence,
         "welch": bounds["welch"],
-        "assumption1": _assumption1(keys),
-        "lemma": condition
-        and {"holds": condition.holds, "pairs_checked": condition.pairs_checked, "margin": float(condition.margin)},
+        "assumption1": assumption_1(keys),
+        "lemma": _lemma_numbers(claims[1], condition),
         "replay": _numbers(min(replays.values(), key=lambda r: (r.exact, -r.max_error))),
         "replays": {name: _numbers(r) for name, r in replays.items()},
         "others": {f: _numbers(r) for f, r in others.items()},
         "bounds": bounds,
-        "least_d": least,
+        "least_d": {"bound": least.bound, "known": least.d, "construction": least.construction},
         "tried": [{"construction": a.construction, "coherence": a.coherence, "exact": a.exact} for a in tried],
         "certificate": certificate,
     }
@@ -138,65 +131,47 @@ def _check_cuda(options: Options) -> None:
 
 
 def _keys(options: Options, session: Session) -> tuple[KeySet, Sequence[Attempt]]:
-    """The slots' keys in integers, and what was weighed to choose them."""
-    from theorem.packings import KeySet, build, quantise, random_keys
+    """The slots' keys, and what was weighed to choose them."""
+    from theorem.packings import build, random_keys
 
-    tried: Sequence[Attempt] = ()
+    from theorem.key_file import read_keys
+
     if options.keys in ("auto", "random"):
         if options.n is None or options.d is None:
             raise BadInput(f"--keys {options.keys}: expected --n and --d with it")
         _enough_memory(options, options.n, options.d)
+        if options.keys == "random":
+            return random_keys(options.n, options.d, options.seed), ()
         session.progress(f"building {options.n} keys in R^{options.d}")
-        if options.keys == "auto":
-            built = build(options.n, options.d, options.max_seconds, options.seed)
-            keys, tried = built.keys, built.tried
-        else:
-            keys = random_keys(options.n, options.d, options.seed)
-    else:
-        with blame("--keys", options.keys):
-            keys = _read_keys(options.keys)
-        for name, asked, found in (("--n", options.n, keys.n), ("--d", options.d, keys.d)):
-            if asked not in (None, found):
-                raise BadInput(f"{name} {asked}: {options.keys} holds {keys.n} keys in R^{keys.d}")
-        _enough_memory(options, keys.n, keys.d)
-    if not keys.exact:
-        with blame("--keys", options.keys):
-            z, scale = quantise(keys.unit())
-        keys = KeySet(z, f"{keys.construction}, rounded to int8", scale)
-    return keys, tried
+        built = build(options.n, options.d, options.max_seconds, options.seed)
+        return built.keys, built.tried
+    with blame("--keys", options.keys):
+        keys = read_keys(options.keys)
+    for name, asked, found in (("--n", options.n, keys.n), ("--d", options.d, keys.d)):
+        if asked not in (None, found):
+            raise BadInput(f"{name} {asked}: {options.keys} holds {keys.n} keys in R^{keys.d}")
+    _enough_memory(options, keys.n, keys.d)
+    return keys, ()
 
 
-def _read_keys(path: str) -> KeySet:
-    """Keys [n, d] of a file: .npz with integers `z` and their `scale` or with `keys`, or .npy; rows need no unit norm.
+def _lemma(options: Options, keys: KeySet) -> tuple[KeySet, GramCondition | None]:
+    """The keys in integers, and Lemma 1 for every pair of swaps: in int8 if it holds there, else rounded more finely.
 
-    Raises ValueError for anything else and for keys that are no keys, OSError where the file cannot be read.
+    No condition where there are too many keys for O(n³) and coherence has to decide.
     """
-    import zipfile
-    from pathlib import Path
+    from theorem.lemma import gram_condition
 
-    import numpy as np
-    from theorem.packings import KeySet
+    from theorem.key_file import coarse, fine
 
-    from theorem.exchange import gram_of
-
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        arrays = {"keys": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise ValueError("is no whole .npz or .npy file of numbers") from error
-    kinds = {name: array.dtype.kind for name, array in arrays.items()}
-    if kinds.get("z", "") in tuple("iu") and kinds.get("scale", "") in tuple("iu") and arrays["scale"].ndim == 0:
-        keys, scale = arrays["z"], int(arrays["scale"])
-        if keys.size and np.abs(keys.astype(np.float64)).max() <= 127:
-            keys = keys.astype(np.int8)
-    elif kinds.get("keys", "") in tuple("iuf"):
-        keys, scale = arrays["keys"].astype(np.float64), None
-    else:
-        raise ValueError(f"holds {', '.join(arrays) or 'nothing'}; expected integers z with one scale, or real keys")
-    gram_of(keys, scale)
-    if scale is None:
-        keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
-    return KeySet(keys, Path(path).name, scale)
+    with blame("--keys", options.keys):
+        rounded = coarse(keys)
+        if keys.n > MOST_KEYS:
+            return rounded, None
+        condition = gram_condition(rounded.vectors, rounded.scale or 1, _rule(options))
+        if not condition.holds and not keys.exact:
+            rounded = fine(keys)
+            condition = gram_condition(rounded.vectors, rounded.scale or 1, _rule(options))
+    return rounded, condition
 
 
 def _enough_memory(options: Options, n: int, d: int) -> None:
@@ -216,36 +191,16 @@ def _enough_memory(options: Options, n: int, d: int) -> None:
         raise BadInput(f"--n {n}: expected at most {MOST_KEYS} on a CPU; --device cuda replays more")
 
 
-def _lemma(options: Options, keys: KeySet) -> GramCondition | None:
-    """Lemma 1 for every pair of swaps; None where there are too many keys for O(n³) and coherence has to decide."""
-    from theorem.lemma import gram_condition
-
-    if keys.n > MOST_KEYS:
-        return None
-    return gram_condition(keys.vectors, keys.scale or 1, _rule(options))
+def _lemma_numbers(claim: Claim, condition: GramCondition | None) -> dict[str, Any]:
+    assert claim.ruling is not None
+    holds = {Verdict.CONFIRMED: True, Verdict.REFUTED: False}.get(claim.ruling.verdict)
+    if condition is None:
+        return {"holds": holds, "pairs_checked": 0, "margin": None}
+    return {"holds": holds, "pairs_checked": condition.pairs_checked, "margin": float(condition.margin)}
 
 
 def _rule(options: Options) -> str:
     return "half-away" if options.f == "round-half-away" else "half-even"
-
-
-def _assumption1(keys: KeySet) -> bool:
-    """|k_i·k_j| < 1/8, in integers."""
-    assert keys.coherence_squared is not None
-    return 64 * keys.coherence_squared < 1
-
-
-def _least_d(n: int) -> dict[str, Any]:
-    """The least d that the bounds allow for n keys below 1/8, and the least for which a construction is known here."""
-    from theorem.bounds import least_dimension
-    from theorem.packings.constructions import offers
-
-    bound = least_dimension(n, 1 / 8)["lp"]
-    for d in range(bound, n):
-        below = [offer.construction for offer in offers(n, d) if offer.coherence < 1 / 8]
-        if below:
-            return {"bound": bound, "known": d, "construction": below[0]}
-    return {"bound": bound, "known": n, "construction": "orthonormal"}
 
 
 def _certificate(
@@ -260,7 +215,7 @@ def _certificate(
 
     if condition is None or not condition.holds or keys.vectors.dtype != np.int8:
         return None, []
-    claims = ("gram", "coherence") if _assumption1(keys) else ("gram",)
+    claims = ("gram", "coherence") if assumption_1(keys) else ("gram",)
     assert keys.scale is not None
     files = []
     if options.certificate:
@@ -282,7 +237,8 @@ class _Replayer:
         from theorem.exchange import gram_of
 
         self.options, self.session, self.keys = options, session, keys
-        self.gram = gram_of(keys.vectors, keys.scale) if options.device == "cpu" else None
+        with blame("--keys", options.keys):
+            self.gram = gram_of(keys.vectors, keys.scale) if options.device == "cpu" else None
 
     def run(self, f: str, swaps: Swaps, name: str, stop: bool = False) -> Replay:
         from theorem.activations import activation
@@ -306,71 +262,6 @@ class _Replayer:
         )
 
 
-def _claim_assumption(keys: KeySet, bounds: dict[str, float]) -> Claim:
-    holds = _assumption1(keys)
-    detail = f"the largest |k_i·k_j| is {keys.coherence:.4f}"
-    name = max((b for b in bounds if b != "lp"), key=bounds.__getitem__)
-    if not holds and bounds["lp"] >= 1 / 8:
-        name = name if bounds[name] >= 1 / 8 else "lp"
-        detail += f"; no {keys.n} unit vectors in R^{keys.d} have less than {bounds[name]:.4f} ({BOUNDS[name]})"
-    return Claim(
-        "theorem-assumption-1",
-        "P App. E Assumption 1",
-        f"these {keys.n} keys in R^{keys.d} satisfy |k_i·k_j| < 1/8",
-        ruling=Ruling(
-            Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.PROOF, detail, {"coherence": keys.coherence}
-        ),
-    )
-
-
-def _claim_lemma(condition: GramCondition | None) -> tuple[Claim, ...]:
-    if condition is None:
-        return ()
-    verdict = {True: Verdict.CONFIRMED, False: Verdict.REFUTED, None: Verdict.INCONCLUSIVE}[condition.holds]
-    margin = float(condition.margin)
-    detail = f"{condition.pairs_checked:,} pairs of swaps, margin {margin:.4f} to the next wrong rounding"
-    if condition.witness is not None:
-        detail = str(condition.witness)
-    return (
-        Claim(
-            "theorem-lemma-1",
-            "P App. E Lemma 1",
-            f"f = round ({condition.rule}) gives every product of two written keys its one-hot value, so every sequence"
-            " of swaps is exact",
-            ruling=Ruling(
-                verdict,
-                Evidence.PROOF,
-                detail,
-                {"pairs_checked": condition.pairs_checked, "margin": margin, "rule": condition.rule},
-            ),
-        ),
-    )
-
-
-def _claim_replay(options: Options, condition: GramCondition | None, replays: dict[str, Replay]) -> Claim:
-    wrong = {name: r.first_wrong for name, r in replays.items() if r.first_wrong is not None}
-    exact = all(r.exact for r in replays.values())
-    steps = sum(r.steps for r in replays.values())
-    if wrong:
-        detail = "; ".join(f"{name}: wrong {_when(swap)}" for name, swap in wrong.items())
-    else:
-        errors = max(r.max_error for r in replays.values())
-        detail = f"{steps:,} swaps, " + ("every slot exactly right" if exact else f"largest error {errors:.2g}")
-    if wrong and condition is not None and condition.holds is False and options.f.startswith("round"):
-        detail += "; outside what Theorem 1 assumes, so this says nothing against it"
-    return Claim(
-        "theorem-replay",
-        "P App. E Theorem 1",
-        f"with f = {options.f} every slot holds the element that the swaps bring there: {', '.join(replays)}",
-        ruling=Ruling(
-            Verdict.REFUTED if wrong else Verdict.CONFIRMED,
-            Evidence.PROOF if exact and all(r.integer for r in replays.values()) else Evidence.MEASURED,
-            detail,
-            {"swaps": steps, "sequences": len(replays), "exact": exact},
-        ),
-    )
-
-
 def _numbers(replay: Replay) -> dict[str, Any]:
     return {
         "f": replay.f,
@@ -383,15 +274,11 @@ def _numbers(replay: Replay) -> dict[str, Any]:
     }
 
 
-def _when(swap: int) -> str:
-    return "before any swap" if swap == 0 else f"after swap {swap:,}"
-
-
 def _table_keys(
     keys: KeySet,
     tried: Sequence[Attempt],
     bounds: dict[str, float],
-    least: dict[str, Any],
+    least: Narrowest,
     claims: Sequence[Claim],
     certificate: dict[str, Any] | None,
 ) -> Table:
@@ -401,8 +288,8 @@ def _table_keys(
         rows.append(("weighed", ", ".join(weighed)))
     rows.append(("coherence", f"{keys.coherence:.4f}"))
     rows.append(("lower bounds", ", ".join(f"{BOUNDS[name]} {value:.4f}" for name, value in bounds.items() if value)))
-    known = f"{least['known']} ({least['construction']}), none below {least['bound']} (linear programme)"
-    rows.append((f"least d for {keys.n} keys", f"known by construction: {known}"))
+    allowed = f"the linear programme allows none below {least.bound}"
+    rows.append((f"least d for {keys.n} keys", f"{least.d} by construction ({least.construction}); {allowed}"))
     for name, claim in zip(("Assumption 1", "Lemma 1"), [c for c in claims if c.id != "theorem-replay"]):
         assert claim.ruling is not None
         rows.append((name, f"{claim.ruling.verdict}: {claim.ruling.detail}"))
@@ -420,7 +307,7 @@ def _table_replays(replays: dict[str, Replay], others: dict[str, Replay], first:
     for name, r in [*replays.items(), *((first, r) for r in others.values())]:
         verdict = "exact" if r.exact else f"largest error {r.max_error:.3g}"
         if r.first_wrong is not None:
-            verdict = f"wrong {_when(r.first_wrong)}: {r.wrong_slots} slots after {r.steps:,}"
+            verdict = f"wrong {when(r.first_wrong)}: {r.wrong_slots} slots after {r.steps:,}"
         rows.append((r.f, name, f"{r.steps:,}", f"{r.tokens:,}", verdict))
     return Table("Replay", ("f", "swaps", "steps", "tokens held", "every slot read out"), rows)
 
@@ -428,16 +315,15 @@ def _table_replays(replays: dict[str, Replay], others: dict[str, Replay], first:
 def _summary(keys: KeySet, claims: Sequence[Claim], others: dict[str, Replay]) -> str:
     rulings = {claim.id: claim.ruling for claim in claims}
     said = []
-    if (lemma := rulings.get("theorem-lemma-1")) is not None:
-        said.append(
-            "Theorem 1 is proved for these keys and every sequence of swaps."
-            if lemma.verdict == Verdict.CONFIRMED
-            else "Theorem 1's conclusion fails for these keys."
-        )
+    lemma = rulings["theorem-lemma-1"]
+    if lemma is not None and lemma.verdict == Verdict.CONFIRMED:
+        said.append("Theorem 1 is proved for these keys and every sequence of swaps.")
+    elif lemma is not None and lemma.verdict == Verdict.REFUTED:
+        said.append("Theorem 1's conclusion fails for these keys.")
     assumption = rulings["theorem-assumption-1"]
     if assumption is not None and assumption.verdict == Verdict.REFUTED:
         said.append(f"Assumption 1 does not hold: {assumption.detail}.")
-    failing = [f"{f} is wrong {_when(r.first_wrong)}" for f, r in others.items() if r.first_wrong is not None]
+    failing = [f"{f} is wrong {when(r.first_wrong)}" for f, r in others.items() if r.first_wrong is not None]
     if failing:
         said.append("Beside it, " + " and ".join(failing) + ".")
     return " ".join(said)

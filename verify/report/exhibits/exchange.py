@@ -90,9 +90,8 @@ def _draw_errors(numbers: dict[str, Any]) -> Figure:
 def _headline_errors(numbers: dict[str, Any]) -> str:
     first = numbers["first wrong swap"]
     return (
-        f"State exchange is exact under rounding for all {numbers['steps']:,} swaps; the paper's four "
-        "exponentials lose a slot "
-        f"at swap {first['exp4']} even for keys of coherence {numbers['epsilon']:g}."
+        f"State exchange is exact under rounding for all {numbers['steps']:,} swaps; the paper's four exponentials "
+        f"lose a slot at swap {first['exp4']} even for keys of coherence {numbers['epsilon']:g}."
     )
 
 
@@ -153,9 +152,8 @@ def _headline_fits(numbers: dict[str, Any]) -> str:
     rows = [r for r in numbers["rows"] if r["rate"] == 1 and r["epsilon"] == 0.0905]
     last = [r for r in rows if r["bits"] <= 53][-1]
     return (
-        f"At the coherence of 512 keys in R^128, {last['exponentials']} exponentials are the most that float64 "
-        "can add up, and "
-        f"they still miss f by {last['error at least']:.2f}."
+        f"At the coherence of 512 keys in R^128, {last['exponentials']} exponentials are the most that float64 can add "
+        f"up, and they still miss f by {last['error at least']:.2f}."
     )
 
 
@@ -203,6 +201,60 @@ def _draw_first_wrong(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
+def _cache(quick: bool) -> dict[str, Any]:
+    """Numbers in the cache with rewriting every n swaps, measured, and in a linear state that does the same."""
+    import numpy as np
+
+    from theorem.activations import activation
+    from theorem.exchange import binary_codes, gram_of, replay
+    from theorem.known import narrowest
+    from theorem.swaps import random_swaps
+
+    rows = []
+    for n in (16, 32, 64, 128, 256, 512, 1024)[: 5 if quick else 7]:
+        known = narrowest(n)
+        keys = known.keys()
+        found = replay(
+            gram_of(keys.vectors, keys.scale),
+            random_swaps(n, 4 * n, np.random.default_rng(n)),
+            activation("round"),
+            rewrite=n,
+        )
+        width = binary_codes(n).shape[1]
+        rows.append(
+            {
+                "n": n,
+                "d": keys.d,
+                "keys": known.construction,
+                "tokens held": found.tokens,
+                "exact": found.exact,
+                "cache": found.tokens * (keys.d + width),
+                "linear state, narrow values": (n - 1) * width,
+                "linear state, wide values": (n - 1) ** 2,
+            }
+        )
+    return {"rows": rows}
+
+
+def _draw_cache(numbers: dict[str, Any]) -> Figure:
+    from verify.report.style import BLUE, PURPLE, SKY, new_figure
+
+    figure, axes = new_figure()
+    n = [row["n"] for row in numbers["rows"]]
+    for name, label, colour, marker in (
+        ("cache", "DeltaFormer, rewritten every n swaps", PURPLE, "v"),
+        ("linear state, wide values", "linear state, d_v = d = n − 1", BLUE, "o"),
+        ("linear state, narrow values", "linear state, d_v = ⌈log₂ n⌉", SKY, "s"),
+    ):
+        axes.plot(n, [row[name] for row in numbers["rows"]], marker=marker, color=colour, label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("slots n")
+    axes.set_ylabel("numbers held")
+    axes.legend(fontsize=8, loc="upper left", frameon=False)
+    return figure
+
+
 def _number(value: Any) -> float:
     """A number as JSON gave it back: "inf" and null are infinite."""
     return float("inf") if value is None else float(value)
@@ -217,16 +269,13 @@ EXHIBITS = (
         "Error against swaps",
         f"The largest error of any coordinate of any slot, for random swaps of {SLOTS} slots with keys of coherence "
         f"{EPSILON}; values are codes of ±1. Rounding is exact, drawn at 10^−16. Four exponentials (P App. E.2) "
-        "interpolate "
-        "−1, 0, 1, 2 but are steep there, and eight that are flat there are curved; the best 16 and 24 last "
-        "until their "
-        "errors have added up, and stay under the bound proved for them (dotted).",
+        "interpolate −1, 0, 1, 2 but are steep there, and eight that are flat there are curved; the best 16 and 24 "
+        "last until their errors have added up, and stay under the bound proved for them (dotted).",
         "python -m verify claims --only P-E2",
         _errors,
         _draw_errors,
-        "Lines of error against swaps: linear, ReLU and four exponentials rise above 1 within a few swaps, "
-        "fitted sums of 16 "
-        "and 24 exponentials rise slowly, and rounding stays at zero.",
+        "Lines of error against swaps: linear, ReLU and four exponentials rise above 1 within a few swaps, fitted "
+        "sums of 16 and 24 exponentials rise slowly, and rounding stays at zero.",
         (KEYS,),
         headline=_headline_errors,
     ),
@@ -235,16 +284,13 @@ EXHIBITS = (
         "exchange",
         "How long each f lasts",
         "The first swap after which some slot is nearest to a wrong element, against the coherence of the keys; "
-        "points on top "
-        "were never wrong. With as many dimensions as slots the linear rule outlasts four exponentials, and "
-        "eight flat ones, at "
-        "every ε; rounding is never wrong.",
+        "points on top were never wrong. With as many dimensions as slots the linear rule outlasts four exponentials, "
+        "and eight flat ones, at every ε; rounding is never wrong.",
         "python -m verify claims --only P-E2-four-exponentials",
         _first_wrong,
         _draw_first_wrong,
-        "The first wrong swap falls as coherence grows: from hundreds to none for four exponentials, later for "
-        "the linear rule, "
-        "never for rounding.",
+        "The first wrong swap falls as coherence grows: from hundreds to none for four exponentials, later for the "
+        "linear rule, never for rounding.",
         (KEYS,),
     ),
     Exhibit(
@@ -252,10 +298,9 @@ EXHIBITS = (
         "exchange",
         "How many exponentials make f",
         "The least error that J exponentials e^{jx} can have within 3ε of −1 and 1, 4ε of 0 and 2ε of 2; it is "
-        "enclosed "
-        "between an alternation bound and exact values, less than 3 % apart. The printed form Σ a_j e^{jx} "
-        "cancels: circles and "
-        "squares mark the last J whose terms float32 or float64 can add up without losing what the fit gained.",
+        "enclosed between an alternation bound and exact values, less than 3 % apart. The printed form Σ a_j e^{jx} "
+        "cancels: circles and squares mark the last J whose terms float32 or float64 can add up without losing what "
+        "the fit gained.",
         "python -m verify claims --only P-E2-many-exponentials",
         _fits,
         lambda numbers: _draw_fits(1.0, numbers),
@@ -263,5 +308,19 @@ EXHIBITS = (
         "falling at 1/8.",
         headline=_headline_fits,
         views=(("exponents j/4", lambda numbers: _draw_fits(0.25, numbers)),),
+    ),
+    Exhibit(
+        "exchange-cache",
+        "exchange",
+        "What tracking n elements costs in memory",
+        "Numbers held while any number of swaps goes by: DeltaFormer's cache with all slots read out and written anew "
+        "every n swaps (P App. E.3; 2n tokens, each a key of the narrowest construction below 1/8 and ⌈log₂ n⌉ "
+        "signs), and a linear state, whose width is at least n − 1. The cache grows like n log n. The linear state "
+        "grows like n² if its values are as wide as its keys, and like n log n too if they are ⌈log₂ n⌉ signs.",
+        "python -m verify claims --only P-E3",
+        _cache,
+        _draw_cache,
+        "Three lines of numbers held against n: the linear state with wide values is steepest and crosses "
+        "DeltaFormer's cache; the one with narrow values stays below both.",
     ),
 )
