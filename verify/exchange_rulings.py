@@ -90,7 +90,9 @@ def replay_claim(f: str, condition: GramCondition | None, replays: Mapping[str, 
     wrong = {name: r.first_wrong for name, r in replays.items() if r.first_wrong is not None}
     exact = all(r.exact for r in replays.values())
     steps = sum(r.steps for r in replays.values())
-    if wrong:
+    if len(wrong) == len(replays) and len(set(wrong.values())) == 1:
+        detail = f"every sequence is wrong {when(next(iter(wrong.values())))}"
+    elif wrong:
         detail = "; ".join(f"{name}: wrong {when(swap)}" for name, swap in wrong.items())
     else:
         errors = max(r.max_error for r in replays.values())

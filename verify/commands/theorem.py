@@ -109,8 +109,11 @@ def run(options: Options, session: Session) -> Finding:
         {**asdict(options), "n": keys.n, "d": keys.d},
         points=[point],
         claims=claims,
-        tables=[_table_keys(keys, tried, bounds, least, claims, certificate), _table_replays(replays, others, first)],
-        summary=_summary(keys, claims, others),
+        tables=[
+            _table_keys(keys, tried, bounds, least, claims, certificate),
+            _table_replays(keys.n, replays, others, first),
+        ],
+        summary=_summary(options.f, claims, others),
         files=files,
     )
 
@@ -302,17 +305,17 @@ def _table_keys(
     return Table(f"{keys.n} keys in R^{keys.d}", ("what", "is"), rows)
 
 
-def _table_replays(replays: dict[str, Replay], others: dict[str, Replay], first: str) -> Table:
+def _table_replays(n: int, replays: dict[str, Replay], others: dict[str, Replay], first: str) -> Table:
     rows = []
     for name, r in [*replays.items(), *((first, r) for r in others.values())]:
         verdict = "exact" if r.exact else f"largest error {r.max_error:.3g}"
         if r.first_wrong is not None:
-            verdict = f"wrong {when(r.first_wrong)}: {r.wrong_slots} slots after {r.steps:,}"
+            verdict = f"wrong {when(r.first_wrong)}; {r.wrong_slots} of {n} slots when it ended"
         rows.append((r.f, name, f"{r.steps:,}", f"{r.tokens:,}", verdict))
     return Table("Replay", ("f", "swaps", "steps", "tokens held", "every slot read out"), rows)
 
 
-def _summary(keys: KeySet, claims: Sequence[Claim], others: dict[str, Replay]) -> str:
+def _summary(f: str, claims: Sequence[Claim], others: dict[str, Replay]) -> str:
     rulings = {claim.id: claim.ruling for claim in claims}
     said = []
     lemma = rulings["theorem-lemma-1"]
@@ -323,6 +326,9 @@ def _summary(keys: KeySet, claims: Sequence[Claim], others: dict[str, Replay]) -
     assumption = rulings["theorem-assumption-1"]
     if assumption is not None and assumption.verdict == Verdict.REFUTED:
         said.append(f"Assumption 1 does not hold: {assumption.detail}.")
+    replayed = rulings["theorem-replay"]
+    if replayed is not None and replayed.verdict == Verdict.REFUTED:
+        said.append(f"The replay with f = {f} goes wrong: {replayed.detail}.")
     failing = [f"{f} is wrong {when(r.first_wrong)}" for f, r in others.items() if r.first_wrong is not None]
     if failing:
         said.append("Beside it, " + " and ".join(failing) + ".")
