@@ -24,7 +24,8 @@ from scipy.linalg import qr, solve_triangular
 
 TARGETS = (-1, 0, 1, 2)
 RADII = (3, 4, 3, 2)  # in units of ε
-UNIT_ROUNDOFF = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-24, "fp64": 2.0**-53}
+SIGNIFICAND = {"bf16": 8, "fp16": 11, "fp32": 24, "fp64": 53}  # bits
+UNIT = 2.0**-53  # unit roundoff of float64
 
 _GRID = 48  # y and the nodes are multiples of 2^-_GRID, coefficients of 2^-_COEFFICIENT_GRID: values are exact integers
 _COEFFICIENT_GRID = 240
@@ -87,8 +88,8 @@ class ExponentialSum:
         for k, b in enumerate(self.newton):
             size += (3 * k + 4) * abs(b) * product
             if k < len(self.nodes):
-                product = product * (np.abs(y - self.nodes[k]) + UNIT_ROUNDOFF["fp64"] * 4 * y)
-        return 2 * UNIT_ROUNDOFF["fp64"] * float(size.max()) + 2.0**-50 * len(self)
+                product = product * (np.abs(y - self.nodes[k]) + UNIT * 4 * y)
+        return 2 * UNIT * float(size.max()) + 2.0**-50 * len(self)
 
     def certified_error(self, epsilon: float, nodes: int = 12) -> float:
         """An upper bound on max |f(x) − c| over the four neighbourhoods, by exact integer arithmetic.
@@ -227,6 +228,19 @@ def least_terms(epsilon: float, delta: float, rate: float = 1.0, most: int = 60)
     return best(high, epsilon, rate)
 
 
+def longest_summable(epsilon: float, dtype: str, rate: float = 1.0) -> Fit | None:
+    """The longest best fit whose printed terms can be added in `dtype` without losing what the fit gained.
+
+    None where even one term needs more bits. Raises ValueError for a dtype that is not in SIGNIFICAND.
+    """
+    if dtype not in SIGNIFICAND:
+        raise ValueError(f"expected one of {', '.join(SIGNIFICAND)}, got {dtype}")
+    found, terms = None, 1
+    while (fit := best(terms, epsilon, rate)).bits() <= SIGNIFICAND[dtype]:
+        found, terms = fit, terms + 1
+    return found
+
+
 def accumulated_error(n: int, steps: int, delta: float, *, rewrite: int | None = None, value: float = 1.0) -> Array:
     """A bound on the error of every readout coordinate after 0 … steps swaps, [steps + 1], for |f − f_exact| ≤ δ.
 
@@ -262,7 +276,7 @@ def accumulated_error(n: int, steps: int, delta: float, *, rewrite: int | None =
 
 def summation_error(tokens: int) -> float:
     """What float64 sums over `tokens` cached tokens add to δ: |fl(Σ f u) − Σ f u| ≤ γ Σ|f||u| with |f| ≤ 2 + ½."""
-    unit = tokens * UNIT_ROUNDOFF["fp64"]
+    unit = tokens * UNIT
     return 2.5 * 2 * unit / (1 - unit)
 
 

@@ -17,6 +17,7 @@ from theorem.exponentials import (
     best,
     interpolating,
     least_terms,
+    longest_summable,
     summation_error,
 )
 from theorem.swaps import random_swaps
@@ -136,6 +137,16 @@ def test_cancellation_predicts_what_adding_the_terms_loses():
     assert 1 < lost < 16 * 2.0**-24 * fit.sum.cancellation(0.05) * 2
     double = np.abs(terms.sum(axis=1) - target.ravel()).max()
     assert double < fit.upper + 32 * 2.0**-53 * fit.sum.cancellation(0.05)
+
+
+def test_the_longest_summable_fit_is_where_more_terms_stop_helping():
+    single = longest_summable(0.05, "fp32")
+    assert single.bits() <= 24 < best(len(single.sum) + 1, 0.05).bits()
+    double = longest_summable(0.05, "fp64")
+    assert len(double.sum) > len(single.sum)
+    assert double.upper < single.upper
+    with pytest.raises(ValueError, match="fp8"):
+        longest_summable(0.05, "fp8")
 
 
 def test_least_terms_is_least():

@@ -106,7 +106,7 @@ def _many_exponentials() -> Ruling:
 
     from theorem.activations import Activation
     from theorem.exchange import replay, signed_gram
-    from theorem.exponentials import accumulated_error, least_terms, summation_error
+    from theorem.exponentials import accumulated_error, least_terms, longest_summable, summation_error
     from theorem.swaps import random_swaps
 
     n, steps, epsilon = 16, 200, 0.02
@@ -129,12 +129,18 @@ def _many_exponentials() -> Ruling:
     words = ", ".join(
         f"{'more than 60' if row is None else f'{row[0]} ({row[1]} bits)'} at ε = {e:g}" for e, row in table.items()
     )
+    summable = {dtype: longest_summable(0.0905, dtype) for dtype in ("bf16", "fp32", "fp64")}
+    longest = ", ".join(
+        f"{dtype}: none" if best is None else f"{dtype}: {len(best.sum)}, which miss f by {best.lower:.2g}"
+        for dtype, best in summable.items()
+    )
     return Ruling(
         _verdict(within and found.first_wrong is None and bound[-1] < 1),
         Evidence.PROOF,
         f"J(ε, δ) exponentials: {len(fit.sum)} err by at most {fit.upper:.2g} at ε = {epsilon} (no {len(fit.sum)} do "
         f"better than {fit.lower:.2g}); {steps} swaps of {n} slots err by {found.max_error:.2g}, bound "
-        f"{bound[-1]:.2g}. For δ = 1/100: {words}; bits are what adding the terms one by one needs, float64 has 53",
+        f"{bound[-1]:.2g}. For δ = 1/100: {words}; bits are what adding the terms one by one needs. The most that can "
+        f"be added at ε = 0.0905: {longest}",
         {
             "terms": len(fit.sum),
             "epsilon": epsilon,
@@ -144,6 +150,7 @@ def _many_exponentials() -> Ruling:
             "bound": float(bound[-1]),
             "max_error": found.max_error,
             "terms_and_bits_for_one_percent": {str(e): row for e, row in table.items()},
+            "longest_summable": {dtype: None if best is None else len(best.sum) for dtype, best in summable.items()},
         },
     )
 
