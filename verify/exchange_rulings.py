@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from verify.evidence import Claim, Evidence, Ruling, Verdict
 
 if TYPE_CHECKING:
+    from theorem.exchange import Replay
     from theorem.lemma import GramCondition
     from theorem.packings import KeySet
-
-    from theorem.exchange import Replay
 
 BOUNDS = {
     "welch": "Welch",

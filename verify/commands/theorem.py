@@ -13,11 +13,10 @@ from verify.session import Session, check_writable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from theorem.lemma import GramCondition
-    from theorem.packings import Attempt, KeySet
-
     from theorem.exchange import Replay
     from theorem.known import Narrowest
+    from theorem.lemma import GramCondition
+    from theorem.packings import Attempt, KeySet
     from theorem.swaps import Swaps
 
 OTHERS = ("linear", "exp4")  # shown beside f: the linear state, and what P App. E.2 prints
@@ -51,9 +50,9 @@ class Options:
 
 def run(options: Options, session: Session) -> Finding:
     import numpy as np
-    from theorem.bounds import coherence_bounds
 
     from theorem.activations import fitted_terms
+    from theorem.bounds import coherence_bounds
     from theorem.known import narrowest
     from theorem.swaps import SEQUENCES, read_swaps
 
@@ -135,9 +134,8 @@ def _check_cuda(options: Options) -> None:
 
 def _keys(options: Options, session: Session) -> tuple[KeySet, Sequence[Attempt]]:
     """The slots' keys, and what was weighed to choose them."""
-    from theorem.packings import build, random_keys
-
     from theorem.key_file import read_keys
+    from theorem.packings import build, random_keys
 
     if options.keys in ("auto", "random"):
         if options.n is None or options.d is None:
@@ -162,9 +160,8 @@ def _lemma(options: Options, keys: KeySet) -> tuple[KeySet, GramCondition | None
 
     No condition where there are too many keys for O(n³) and coherence has to decide.
     """
-    from theorem.lemma import gram_condition
-
     from theorem.key_file import coarse, fine
+    from theorem.lemma import gram_condition
 
     with blame("--keys", options.keys):
         rounded = coarse(keys)
@@ -213,6 +210,7 @@ def _certificate(
     from pathlib import Path
 
     import numpy as np
+
     from theorem.certificate import write_certificate
     from theorem.checker import Certificate, read_certificate, violation
 
