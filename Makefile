@@ -10,7 +10,7 @@ report: $(VENV)/core.stamp
 	$(RUN) -m verify report
 
 test: $(VENV)/test.stamp lint
-	$(RUN) -m pytest
+	$(RUN) -m pytest --numprocesses auto
 
 lint: $(VENV)/test.stamp
 	$(RUN) -m ruff check .

@@ -1,4 +1,9 @@
+import os
 import sys
+
+# The products here are small or run on threads of their own. A second BLAS thread gains little on an idle machine and
+# costs up to a hundredfold on a busy one, where the threads wait for each other. Set the variable to choose otherwise.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from verify.cli import main
 
