@@ -65,7 +65,7 @@ def build(
     if "random".startswith(only) and (only or n <= MOST_RANDOM):
         found.append(random_keys(n, d, seed))
     floor = closed(n, d) * (1 + 1e-9)
-    for name, lower in _descents(n, d, max_seconds, seed, found):
+    for name, lower in _descents(n, d, max_seconds, seed):
         reached = min((keys.coherence for keys in found), default=1.0)
         if reached <= floor or reached < enough:
             break
@@ -80,9 +80,7 @@ def build(
     return Built(best.turned(seed), tuple(sorted(tried, key=lambda a: a.coherence)))
 
 
-def _descents(
-    n: int, d: int, max_seconds: float, seed: int, found: list[KeySet]
-) -> Iterator[tuple[str, Callable[[], KeySet]]]:
+def _descents(n: int, d: int, max_seconds: float, seed: int) -> Iterator[tuple[str, Callable[[], KeySet]]]:
     """Each descent that has time for enough steps, the cheap ones first; together they take 0.9 of `max_seconds`."""
     spent = 0.0
     for base in bases(d):
@@ -128,6 +126,8 @@ def smallest(
     low, step = bound - 1, max(1, (high - bound) // 4)
     for _ in range(10):
         d = high - step
+        if next(_descents(n, d, max_seconds / 10, seed), None) is None:
+            break  # too little time for any descent on so many keys
         if d > low:
             progress(f"n = {n}: d = {high} works, trying {d}")
             keys = build(n, d, max_seconds / 10, seed, enough=epsilon, progress=progress).keys
