@@ -25,8 +25,8 @@ from theorem.packings.fields import field, galois_ring_trace
 from theorem.packings.keyset import exact_coherence_squared, float_coherence
 from theorem.packings.orbits import expand, lowered_orbits, orbit_coherence, sign_labels
 
-SIZES = [(5, 4), (8, 5), (24, 6), (28, 7), (64, 8), (64, 19), (126, 21), (100, 24), (512, 71), (512, 72), (600, 73),
-         (1000, 34), (300, 130), (2048, 66)]  # fmt: skip
+SIZES = [(2, 1), (5, 4), (8, 5), (24, 6), (28, 7), (64, 8), (64, 19), (126, 21), (100, 24), (512, 71), (512, 72),
+         (600, 73), (1000, 34), (300, 130), (2048, 66)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("n", "d"), SIZES)
