@@ -80,7 +80,7 @@ def resolving_seconds(kernel: str) -> float:
     exact = predict(similarity(kernel), 1024, 64, 8.0, typical=False).exact.value
     assert exact is not None
     formulas = [repr(exact), repr(1.02 * exact), repr(exact / 1.02)]
-    argv = ["snr", "--kernel", kernel, "--rel-tol", "0.0045", "--predict", *formulas, "--json", "-"]
+    argv = ["snr", "--kernel", kernel, "--rel-tol", "0.0055", "--predict", *formulas, "--json", "-"]
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-m", "verify", *argv], capture_output=True, check=True)
     seconds = time.perf_counter() - start

@@ -93,7 +93,7 @@ def stop_rule(spec: Mapping[str, Any]) -> Stop:
     limit = MaxSeconds(spec["max_seconds"])
     if spec["rel_tol"]:
         return limit | RelTol(spec["rel_tol"])
-    decisive = RelTol(0.8 * spec["within"]) | MinSamples(max(16, LITTLE // (spec["n"] * WEIGHTED * spec["heads"])))
+    decisive = RelTol(0.85 * spec["within"]) | MinSamples(max(16, LITTLE // (spec["n"] * WEIGHTED * spec["heads"])))
     return limit | (RelTol(0.02) & decisive)
 
 
@@ -101,7 +101,7 @@ def _cross_check(spec: Mapping[str, Any]) -> Stop:
     """When the direct estimate is good enough as a check of the importance-sampled one."""
     if spec["statistic"] == "median":
         return stop_rule(spec)
-    return stop_rule(spec) | MinSamples(max(16, LITTLE // 2 // (spec["n"] * min(spec["n"], 1024) * spec["heads"])))
+    return stop_rule(spec) | MinSamples(max(16, LITTLE // 3 // (spec["n"] * min(spec["n"], 1024) * spec["heads"])))
 
 
 def _judged(spec: Mapping[str, Any], kernel: str, tau: float, p: Predictions) -> list[Judged]:
