@@ -51,7 +51,7 @@ class SmallReport:
         return {"rows": [{"d": 1, "y": float("inf"), "keys": HOSTILE}, {"d": 2, "y": 0.25, "keys": "gaussian"}]}
 
     def write(self, path, *argv):
-        assert cli.main(["report", "--out", str(path), "--quiet", *argv]) == 0
+        assert cli.main(["report", "--out", str(path), "--quiet", "--workers", "1", *argv]) == 0
         return path.read_text()
 
 

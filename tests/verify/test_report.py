@@ -104,8 +104,8 @@ def test_other_formats(small, tmp_path):
 
 def test_fail_on(small, tmp_path):
     out = str(tmp_path / "i.html")
-    assert cli.main(["report", "--out", out, "--quiet", "--fail-on", "refuted"]) == 1
-    assert cli.main(["report", "--out", out, "--quiet", "--fail-on", "inconclusive"]) == 0
+    assert cli.main(["report", "--out", out, "--quiet", "--workers", "1", "--fail-on", "refuted"]) == 1
+    assert cli.main(["report", "--out", out, "--quiet", "--workers", "1", "--fail-on", "inconclusive"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from verify.evidence import Claim, Finding
-from verify.options import BadInput, blame, option
+from verify.options import BadInput, blame, integer, option
 from verify.session import Session, check_writable
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Options:
         "", help="only these sections, separated by commas (capacity, keys, …, ledger)", metavar="SECTIONS"
     )
     records: str = option("", help="where finished points are kept (default: beside the page)", metavar="PATH")
+    workers: int = option(os.cpu_count() or 1, help="processes that compute side by side", parse=integer(1, 1024))
     from_records: bool = option(False, help="show what the records hold and compute nothing")
     format: str = option("html", help="what to write", choices=("html", "markdown", "json"))
     fail_on: str = option(
@@ -54,7 +56,7 @@ def run(options: Options, session: Session) -> Finding:
     mode = "full" if options.full else "quick"
     kept = Path(options.records) if options.records else out.with_name(f".points-{mode}.jsonl")
     records = _open(kept, options, session)
-    report = build(mode == "quick", only, records, session, compute=not options.from_records)
+    report = build(mode == "quick", only, records, session, workers=options.workers, compute=not options.from_records)
 
     spec = {"mode": mode, "only": only}
     finding = Finding(

@@ -11,9 +11,10 @@ from typing import Any
 from verify.claims import ledger
 from verify.evidence import Claim, Evidence, Ruling, Verdict
 from verify.provenance import SOURCE, versions
-from verify.records import Records, jsonable
+from verify.records import Records, jsonable, spec_hash
 from verify.report.exhibits import Exhibit, NotRun, exhibits
 from verify.session import Session
+from verify.sweep import executor, sweep
 
 
 @dataclass(frozen=True)
@@ -45,45 +46,56 @@ def report_spec(quick: bool) -> dict[str, Any]:
     return {"command": "report", "quick": quick, "source": digest.hexdigest(), "versions": versions()}
 
 
-def build(quick: bool, only: Sequence[str], records: Records, session: Session, *, compute: bool = True) -> Report:
+def build(
+    quick: bool, only: Sequence[str], records: Records, session: Session, *, workers: int = 1, compute: bool = True
+) -> Report:
     """Run what `records` does not hold yet (nothing, without `compute`), and keep each point as it is finished.
 
-    `only` names sections of exhibits; empty means all of them and the ledger.
+    `only` names sections of exhibits; empty means all of them and the ledger. `workers` processes compute side by side.
     """
     chosen = [e for e in exhibits() if not only or e.section in only]
     claims = list(ledger().values()) if not only or "ledger" in only else []
-    total, reused = len(chosen) + len(claims), 0
-    plates: list[Plate] = []
-    for number, exhibit in enumerate(chosen, 1):
-        session.progress(f"report {number}/{total}: {exhibit.title}")
-        key = f"exhibit {exhibit.id}"
-        found = records.get(key)
-        reused += found is not None
-        if found is None and compute:
-            try:
-                records.append(key, {"numbers": jsonable(exhibit.compute(quick))})
-                found = records.get(key)
-            except NotRun as reason:
-                plates.append(Plate(exhibit, None, str(reason)))
-                continue
-        plates.append(Plate(exhibit, found["numbers"]) if found else Plate(exhibit, None, "Not in these records."))
-    decided: list[Claim] = []
-    for number, claim in enumerate(claims, len(chosen) + 1):
-        session.progress(f"report {number}/{total}: claim {claim.id}")
-        key = f"claim {claim.id}"
-        found = records.get(key)
-        reused += found is not None
-        if found is None and compute:
-            ruling = claim.decided().ruling
-            assert ruling is not None
-            records.append(key, vars(ruling))
-            found = records.get(key)
-        if found:
-            decided.append(replace(claim, ruling=_ruling(found)))
+    specs = [{"exhibit": e.id, "quick": quick} for e in chosen] + [{"claim": c.id} for c in claims]
+    found: dict[str, Mapping[str, Any]] = {}
+    reused = 0
+    if compute:
+        with executor(workers) as pool:
+            for spec, point, kept in sweep(compute_point, specs, pool, records):
+                found[spec_hash(spec)] = point
+                reused += kept
+                session.progress(f"report {len(found)}/{len(specs)}: {spec.get('exhibit') or spec.get('claim')}")
+    else:
+        held = ((spec_hash(spec), records.get(spec_hash(spec))) for spec in specs)
+        found = {key: point for key, point in held if point is not None}
+        reused = len(found)
+    plates = [_plate(e, found.get(spec_hash(spec))) for e, spec in zip(chosen, specs)]
+    rulings = [(c, found.get(spec_hash(spec))) for c, spec in zip(claims, specs[len(chosen) :])]
+    decided = [replace(c, ruling=_ruling(point)) for c, point in rulings if point]
     return Report("quick" if quick else "full", plates, decided, reused)
 
 
+def compute_point(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of one exhibit (or why there are none here), or the ruling on one claim."""
+    if "claim" in spec:
+        ruling = ledger()[spec["claim"]].decided().ruling
+        assert ruling is not None
+        return dict(vars(ruling))
+    exhibit = next(e for e in exhibits() if e.id == spec["exhibit"])
+    try:
+        return {"numbers": jsonable(exhibit.compute(spec["quick"]))}
+    except NotRun as reason:
+        return {"absent": str(reason)}
+
+
+def _plate(exhibit: Exhibit, point: Mapping[str, Any] | None) -> Plate:
+    if point is None:
+        return Plate(exhibit, None, "Not in these records.")
+    # as JSON gives them back, whether they were kept or are fresh
+    return Plate(exhibit, jsonable(point.get("numbers")), point.get("absent", ""))
+
+
 def _ruling(found: Mapping[str, Any]) -> Ruling:
+    found = jsonable(found)
     return Ruling(Verdict(found["verdict"]), Evidence(found["evidence"]), found["detail"], found["numbers"])
 
 

@@ -22,6 +22,7 @@ from verify.report.exhibits import SECTIONS, Draw
 from verify.report.style import STYLE
 from verify.report.svg import inline_svg
 
+FIRST = ("capacity", "exchange", "trained keys")  # whose findings stand at the top of the page
 ASKED = {
     "capacity": "How much noise does recall carry?",
     "trained keys": "Do the formulas hold for trained keys?",
@@ -81,14 +82,21 @@ def markdown(report: Report) -> str:
 
 
 def _headlines(plates: Sequence[Plate], most: int = 3) -> list[dict[str, Any]]:
-    """The first finding of each of the first `most` sections that have one."""
-    found: dict[str, dict[str, Any]] = {}
+    """The first finding of each section that has one, in the order of `FIRST`, `most` of them."""
+    found: dict[str, Plate] = {}
     for plate in plates:
-        e = plate.exhibit
-        if e.headline and plate.numbers is not None and e.section not in found:
-            svg = _picture(e.draw, plate.numbers, f"head-{e.id}", e.alt)
-            found[e.section] = {"text": e.headline(dict(plate.numbers)), "anchor": e.id, "svg": svg}
-    return list(found.values())[:most]
+        if plate.exhibit.headline and plate.numbers is not None:
+            found.setdefault(plate.exhibit.section, plate)
+    order = [*(name for name in FIRST if name in found), *(name for name in found if name not in FIRST)]
+    return [_headline(found[name]) for name in order[:most]]
+
+
+def _headline(plate: Plate) -> dict[str, Any]:
+    e = plate.exhibit
+    assert e.headline is not None
+    assert plate.numbers is not None
+    svg = _picture(e.draw, plate.numbers, f"head-{e.id}", e.alt)
+    return {"text": e.headline(dict(plate.numbers)), "anchor": e.id, "svg": svg}
 
 
 def _plate(plate: Plate) -> dict[str, Any]:
