@@ -79,7 +79,7 @@ def headline(numbers: dict[str, Any]) -> str:
     """How far P's ReLU formula is off for the shipped keys, and what repairs it."""
     relu = {p["prediction"]: 10 ** p["log10_ratio"][0] for p in numbers["points"] if p["kernel"] == "relu"}
     return (
-        f"For a trained feed-forward layer’s keys the measured noise of the ReLU memory is {relu['paper']:.2g} times P’s "
+        f"For trained feed-forward keys the measured noise of the ReLU memory is {relu['paper']:.2g} times P’s "
         f"formula, and {relu['mean_and_covariance']:.2f} times that of a Gaussian with the keys’ mean and covariance."
     )
 
