@@ -136,6 +136,13 @@ def forward(
     if scale is not None and scale < 0:
         # every similarity is a function of scale·(x·y)
         k, scale = -k, -scale
+    if write == "softmax" and tiling is None and not interpreted():
+        from kernels import hopper_forward
+
+        if hopper_forward.suits(w, k, v, cu_seqlens):
+            factor = score_of(write, scale, width).factor
+            hopper_forward.launch_write(w, k, v, alpha, beta, u, o if one_pass else None, factor, HEADS_TOGETHER)
+            return o, (u if want_u else None)
     k, v, w = (unit_columns(x) for x in (k, v, w))
     tiling = tiling or tiling_for(v.dtype, width, value_width)
     schedule = Schedule.of(batch, time, heads, tiling.rows, cu_seqlens, k.device)

@@ -1,0 +1,70 @@
+"""What the Hopper kernels are given: TMA descriptors, counters, one program a multiprocessor."""
+
+from __future__ import annotations
+
+import torch
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from kernels.hopper_tiles import ROWS, hopper_write_kernel
+
+# 168 registers a thread are all there are for three warpgroups; the loading warps give most of theirs to the others.
+REGISTERS = 168
+
+
+def suits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None) -> bool:
+    """Whether the Hopper kernels compute this: 16-bit dense sequences, heads of 64 or 128 on both sides, sm_90."""
+    return (
+        k.is_cuda
+        and torch.cuda.get_device_capability(k.device) == (9, 0)
+        and k.dtype in (torch.bfloat16, torch.float16)
+        and cu_seqlens is None
+        and k.shape[-1] in (64, 128)
+        and v.shape[-1] == k.shape[-1]
+        and k.shape[0] * k.shape[1] < 2**31
+        and all(rows_in_a_plane(x) for x in (q, k, v))
+    )
+
+
+def rows_in_a_plane(x: torch.Tensor) -> bool:
+    """Whether x [B, T, H, D] is a matrix of B·T evenly spaced rows that TMA can address."""
+    batch, time, head, unit = x.stride()
+    even = x.shape[0] == 1 or batch == x.shape[1] * time
+    return even and unit == 1 and time % 8 == 0 and head % 8 == 0 and x.data_ptr() % 16 == 0
+
+
+def plane(x: torch.Tensor) -> TensorDescriptor:
+    """x [B, T, H, D] as [B·T, …], fetched in blocks of 128 rows of one head."""
+    _, time, head, _ = x.stride()
+    width = x.shape[-1]
+    block = [ROWS.value, width]
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
+    rows, columns = x.shape[0] * x.shape[1], (x.shape[2] - 1) * head + width
+    return TensorDescriptor(x, [rows, columns], [time, 1], block, layout)
+
+
+def launch_write(
+    w: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    alpha: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    u: torch.Tensor,
+    o: torch.Tensor | None,
+    scale: float,
+    heads_together: int,
+) -> None:
+    """u, and with o the tied read too, of softmax DeltaFormer in one launch."""
+    batch, time, heads, width = k.shape
+    lanes = batch * heads
+    tiles = -(-time // ROWS.value)
+    counters = torch.zeros(1 + lanes, dtype=torch.int32, device=k.device)
+    gates = [counters.view(1, 1, -1) if g is None else g for g in (alpha, beta)]
+    programs = min(torch.cuda.get_device_properties(k.device).multi_processor_count, tiles * lanes)
+    hopper_write_kernel[(programs,)](
+        plane(w), plane(k), plane(v), plane(u), *gates, u, u if o is None else o, counters, counters[1:],
+        time, heads, lanes, tiles, w.stride(2), k.stride(2), v.stride(2), scale * 1.4426950408889634,
+        *gates[0].stride()[:3], *gates[1].stride()[:3],
+        TIED=o is not None, HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None,
+        STAGES=2 if width == 128 else 3, GROUP=min(heads_together, lanes), num_warps=4, maxnreg=REGISTERS,
+    )  # fmt: skip
