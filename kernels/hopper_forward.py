@@ -6,7 +6,8 @@ import torch
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels.hopper_tiles import ROWS, hopper_write_kernel
+from kernels.hopper_read import hopper_read_kernel
+from kernels.hopper_tiles import HALF, ROWS, hopper_write_kernel
 
 # 168 registers a thread are all there are for three warpgroups; the loading warps give most of theirs to the others.
 REGISTERS = 168
@@ -33,14 +34,22 @@ def rows_in_a_plane(x: torch.Tensor) -> bool:
     return even and unit == 1 and time % 8 == 0 and head % 8 == 0 and x.data_ptr() % 16 == 0
 
 
-def plane(x: torch.Tensor) -> TensorDescriptor:
-    """x [B, T, H, D] as [B·T, …], fetched in blocks of 128 rows of one head."""
+def plane(x: torch.Tensor, block_rows: int = ROWS.value) -> TensorDescriptor:
+    """x [B, T, H, D] as [B·T, …], moved in blocks of `block_rows` rows of one head."""
     _, time, head, _ = x.stride()
     width = x.shape[-1]
-    block = [ROWS.value, width]
+    block = [block_rows, width]
     layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     rows, columns = x.shape[0] * x.shape[1], (x.shape[2] - 1) * head + width
     return TensorDescriptor(x, [rows, columns], [time, 1], block, layout)
+
+
+def heads_together(time: int) -> int:
+    """Heads that advance as one: more of them hide the dependency chain, fewer keep their K and U in the L2 cache.
+
+    Measured on an H200 (docs/kernel-notes.md): best where together·T is about 2¹⁸.
+    """
+    return max(2, 2**18 // time)
 
 
 def launch_write(
@@ -52,19 +61,41 @@ def launch_write(
     u: torch.Tensor,
     o: torch.Tensor | None,
     scale: float,
-    heads_together: int,
+    together: int | None = None,
 ) -> None:
-    """u, and with o the tied read too, of softmax DeltaFormer in one launch."""
+    """u, and with o the tied read too, of softmax DeltaFormer in one launch; 0 ≤ β ≤ 1.
+
+    `together` heads advance as one through the sequence (heads_together by default).
+    """
     batch, time, heads, width = k.shape
     lanes = batch * heads
     tiles = -(-time // ROWS.value)
     counters = torch.zeros(1 + lanes, dtype=torch.int32, device=k.device)
     gates = [counters.view(1, 1, -1) if g is None else g for g in (alpha, beta)]
+    out = u if o is None else o
     programs = min(torch.cuda.get_device_properties(k.device).multi_processor_count, tiles * lanes)
     hopper_write_kernel[(programs,)](
-        plane(w), plane(k), plane(v), plane(u), *gates, u, u if o is None else o, counters, counters[1:],
-        time, heads, lanes, tiles, w.stride(2), k.stride(2), v.stride(2), scale * 1.4426950408889634,
+        plane(w), plane(k), plane(v), plane(u), plane(u, HALF.value), plane(out, HALF.value), *gates, u, out,
+        counters, counters[1:], time, heads, lanes, tiles, min(together or heads_together(time), lanes),
+        w.stride(2), k.stride(2), v.stride(2), scale * 1.4426950408889634,
         *gates[0].stride()[:3], *gates[1].stride()[:3],
         TIED=o is not None, HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None,
-        STAGES=2 if width == 128 else 3, GROUP=min(heads_together, lanes), num_warps=4, maxnreg=REGISTERS,
+        STAGES=2 if width == 128 else 3, num_warps=4, maxnreg=REGISTERS,
+    )  # fmt: skip
+
+
+def launch_read(
+    q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, o: torch.Tensor, scale: float, together: int | None = None
+) -> None:
+    """o_t = Σ_{i≤t} softmax(scale·k_i·q_t) u_i; q may have several heads to one of k and u."""
+    batch, time, heads, width = q.shape
+    lanes = batch * heads
+    tiles = -(-time // ROWS.value)
+    claimed = torch.zeros(1, dtype=torch.int32, device=k.device)
+    programs = min(torch.cuda.get_device_properties(k.device).multi_processor_count, tiles * lanes)
+    hopper_read_kernel[(programs,)](
+        plane(q), plane(k), plane(u), o, claimed,
+        time, heads, lanes, tiles, min(together or heads_together(time), lanes), q.stride(2), k.stride(2), scale * 1.4426950408889634,
+        SHARED=heads // k.shape[2], STAGES=2 if width == 128 else 3,
+        num_warps=4, maxnreg=REGISTERS,
     )  # fmt: skip

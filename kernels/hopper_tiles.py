@@ -1,12 +1,14 @@
 """Softmax DeltaFormer on Hopper's own units, in Gluon: 16-bit operands, heads of 64 or 128, compute capability 9.0.
 
 The mathematics is that of kernels.triton_tiles; what differs is who does what. A program stays on its multiprocessor
-and runs three roles at once:
+and runs four roles at once:
   - one loading warp claims tiles, waits for the progress of other programs, and keeps TMA copies of K and U in flight.
     It alone waits for u: the others only ever wait for shared memory to fill, so waiting never drains the pipeline,
     and the next tile's loads run under this tile's epilogue;
   - two computing warpgroups own 64 rows each. While one is in its exponentials the other has the matrix units; inside
-    one, the scores of block j are computed under the product with u of block j − 1.
+    one, the scores of block j are computed under the product with u of block j − 1;
+  - one publishing warp stores finished u by TMA and raises the progress counter when it has arrived, while the
+    computing warpgroups are already at o.
 A tile is 128 rows and so is a block of keys. Its diagonal block is solved as two of 64×64, the second after the first:
 the lower warpgroup takes the upper one's u from shared memory.
 """
@@ -39,28 +41,31 @@ def finished_tiles(counter):
 
 
 @gluon.jit
-def fence_global_for_tma(x):
-    """Order this thread's global stores before TMA loads of whoever sees the counter raised after them."""
+def await_tma_stores(x):
+    """Return x once this thread's TMA stores have arrived in global memory, not only left shared memory."""
     return gl.inline_asm_elementwise(
-        "fence.proxy.async.global; mov.b32 $0, $1;", "=r,r", [x], dtype=gl.int32, is_pure=False, pack=1
-    )
+        "cp.async.bulk.wait_group 0; fence.proxy.async.global; mov.b32 $0, $1;",
+        "=r,r", [x], dtype=gl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
 
 
 @gluon.jit
-def place(index, tiles, lanes, GROUP: gl.constexpr):
-    """(row tile, sequence·head) of the index-th claim: GROUP heads advance together, row tile after row tile."""
-    group = index // (GROUP * tiles)
-    offset = index - group * (GROUP * tiles)
-    width = min(GROUP, lanes - group * GROUP)
-    return offset // width, group * GROUP + offset % width
+def place(index, tiles, lanes, group):
+    """(row tile, sequence·head) of the index-th claim: `group` heads advance together, row tile after row tile."""
+    first = index // (group * tiles) * group
+    offset = index - first * tiles
+    width = min(group, lanes - first)
+    return offset // width, first + offset % width
 
 
 @gluon.jit
 def load_tiles(
-    q_desc, k_desc, v_desc, u_desc, claim_ptr, progress_ptr, q_smem, k_smem, u_smem, v_smem, claims, bars,
-    T, H, lanes, tiles, q_head, k_head, v_head, STAGES: gl.constexpr, GROUP: gl.constexpr,
+    q_desc, k_desc, v_desc, u_desc, claim_ptr, progress_ptr, buffers, claims, bars, tiling, q_head, k_head, v_head,
+    STAGES: gl.constexpr,
 ):  # fmt: skip
     """The loading warp."""
+    q_smem, k_smem, u_smem, v_smem = buffers
+    T, H, lanes, tiles, group = tiling
     q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
     one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     DV: gl.constexpr = u_desc.block_type.shape[1]
@@ -72,7 +77,7 @@ def load_tiles(
     claims.index(0).store(gl.full([1], index, gl.int32, layout=one))
     mbarrier.arrive(claim_full.index(0), count=1)
     while index < total:
-        r, lane = place(index, tiles, lanes, GROUP)
+        r, lane = place(index, tiles, lanes, group)
         row = (lane // H) * T
         head = lane % H
         counter = progress_ptr + lane
@@ -87,7 +92,7 @@ def load_tiles(
             tma.async_copy_global_to_shared(k_desc, [row + j * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage))
             kt += 1
             if j > 0:
-                while done < 2 * j:
+                while done < j:
                     done = finished_tiles(counter)
                 stage = ut % STAGES
                 mbarrier.wait(u_empty.index(stage), ((ut // STAGES) & 1) ^ 1)
@@ -103,7 +108,7 @@ def load_tiles(
         mbarrier.expect(v_full, v_desc.block_type.nbytes)
         tma.async_copy_global_to_shared(v_desc, [row + r * ROWS, head * v_head], v_full, v_smem)
         if r > 0:
-            while done < 2 * r:
+            while done < r:
                 done = finished_tiles(counter)
             stage = ut % STAGES
             mbarrier.wait(u_empty.index(stage), ((ut // STAGES) & 1) ^ 1)
@@ -118,9 +123,37 @@ def load_tiles(
 
 
 @gluon.jit
+def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_bars, v_empty, tiling):
+    """The publishing warp. Nobody waits for a partial tile, the last of its sequence: its owners store it, masked."""
+    T, H, lanes, tiles, group = tiling
+    claim_full, claim_empty = claim_bars
+    upper_done, lower_done = done_bars
+    DV: gl.constexpr = v_smem.shape[1]
+    total = tiles * lanes
+    n = 0
+    index = next_claim(claims, claim_full, claim_empty, n)
+    while index < total:
+        r, lane = place(index, tiles, lanes, group)
+        row = (lane // H) * T + r * ROWS
+        column = (lane % H) * DV
+        mbarrier.wait(upper_done, n & 1)
+        if (r + 1) * ROWS <= T:
+            tma.async_copy_shared_to_global(u_half_desc, [row, column], v_smem.slice(0, HALF, dim=0))
+        mbarrier.wait(lower_done, n & 1)
+        if (r + 1) * ROWS <= T:
+            tma.async_copy_shared_to_global(u_half_desc, [row + HALF, column], v_smem.slice(HALF, HALF, dim=0))
+            await_tma_stores(index)
+            sync()
+            gl.atomic_add(progress_ptr + lane, 1, sem="release", scope="gpu")
+        mbarrier.arrive(v_empty, count=1)
+        n += 1
+        index = next_claim(claims, claim_full, claim_empty, n)
+
+
+@gluon.jit
 def next_claim(claims, claim_full, claim_empty, n):
     """The tile that the loading warp claimed."""
-    every: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    every: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
     mbarrier.wait(claim_full.index(n & 1), (n >> 1) & 1)
     index = gl.max(claims.index(n & 1).load(every), 0)
     sync()
@@ -138,14 +171,22 @@ def weights(s, m, l, factor):
 
 
 @gluon.jit
+def scores(q, keys, blank):
+    """q keysᵀ, begun and not awaited."""
+    return warpgroup_mma(q, keys.permute((1, 0)), blank, use_acc=False, is_async=True)
+
+
+@gluon.jit
 def compute_tiles(
-    alpha_ptr, beta_ptr, u_ptr, o_ptr, progress_ptr, q_smem, k_smem, u_smem, v_smem, wait_smem, power_smem, own_smem, claims, bars,
-    upper_done, T, H, lanes, tiles, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
-    LOWER: gl.constexpr, TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr,
-    STAGES: gl.constexpr, GROUP: gl.constexpr,
+    alpha_ptr, beta_ptr, u_ptr, o_ptr, o_half_desc, buffers, claims, bars, done_bars, tiling, factor, strides,
+    LOWER: gl.constexpr, TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """A computing warpgroup: the upper 64 rows of every tile, or the lower 64."""
+    q_smem, k_smem, u_smem, v_smem, wait_smem, scratch = buffers
     q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
+    upper_done, lower_done = done_bars
+    T, H, lanes, tiles, group = tiling
+    a_batch, a_time, a_head, b_batch, b_time, b_head = strides
     operand: gl.constexpr = q_smem.dtype
     DV: gl.constexpr = v_smem.shape[1]
     score: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
@@ -157,28 +198,33 @@ def compute_tiles(
     by_square_row: gl.constexpr = gl.SliceLayout(1, square)
     by_value_row: gl.constexpr = gl.SliceLayout(1, value)
     FIRST: gl.constexpr = HALF if LOWER else 0
-    # eight 16-bit values a thread and access
-    stripes: gl.constexpr = gl.BlockedLayout([1, 8], [32 // (DV // 8), DV // 8], [4, 1], [1, 0])
+    SHARES_Q: gl.constexpr = q_smem.shape[1] == ROWS
 
     q = q_smem.slice(FIRST, HALF, dim=0)
     waiting = wait_smem.slice(FIRST, HALF, dim=0)
     mine = v_smem.slice(FIRST, HALF, dim=0)
     upper = v_smem.slice(0, HALF, dim=0)
+    own_smem = scratch.slice(0, HALF, dim=1)
+    out_smem = scratch.slice(0, DV, dim=1)
+    blank_scores = gl.zeros([HALF, ROWS], gl.float32, layout=score)
+    blank_square = gl.zeros([HALF, HALF], gl.float32, layout=square)
+    blank_values = gl.zeros([HALF, DV], gl.float32, layout=value)
     in_half = gl.arange(0, HALF, layout=by_square_row)
     across = gl.arange(0, HALF, layout=gl.SliceLayout(0, square))
     strict = gl.expand_dims(in_half, 1) > gl.expand_dims(across, 0)
     same = gl.expand_dims(in_half, 1) == gl.expand_dims(across, 0)
+    value_columns = gl.arange(0, DV, layout=gl.SliceLayout(0, value))
     total = tiles * lanes
     n = 0
     kt = 0
     ut = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        r, lane = place(index, tiles, lanes, GROUP)
+        r, lane = place(index, tiles, lanes, group)
         batch = (lane // H).to(gl.int64)
         head = (lane % H).to(gl.int64)
         start = r * ROWS + FIRST
-        acc = gl.zeros([HALF, DV], gl.float32, layout=value)
+        acc = blank_values
         m = gl.full([HALF], NO_SCORE, gl.float32, layout=by_row)
         l = gl.zeros([HALF], gl.float32, layout=by_row)
         weight = gl.zeros([HALF, ROWS], operand, layout=left)
@@ -186,7 +232,7 @@ def compute_tiles(
         mbarrier.wait(k_full.index(kt % STAGES), (kt // STAGES) & 1)
         if r > 0:
             stage = kt % STAGES
-            s = warpgroup_mma(q, k_smem.index(stage).permute((1, 0)), gl.zeros([HALF, ROWS], gl.float32, layout=score), use_acc=False, is_async=True)
+            s = scores(q, k_smem.index(stage), blank_scores)
             s = warpgroup_mma_wait(0, deps=[s])
             mbarrier.arrive(k_empty.index(stage), count=1)
             kt += 1
@@ -195,7 +241,7 @@ def compute_tiles(
             mbarrier.wait(k_full.index(kt % STAGES), (kt // STAGES) & 1)
             for _ in range(1, r):
                 stage = kt % STAGES
-                s = warpgroup_mma(q, k_smem.index(stage).permute((1, 0)), gl.zeros([HALF, ROWS], gl.float32, layout=score), use_acc=False, is_async=True)
+                s = scores(q, k_smem.index(stage), blank_scores)
                 u_stage = ut % STAGES
                 mbarrier.wait(u_full.index(u_stage), (ut // STAGES) & 1)
                 acc = warpgroup_mma(weight, u_smem.index(u_stage), acc, is_async=True)
@@ -214,33 +260,32 @@ def compute_tiles(
 
         # the block of its own rows: all that does not need u
         stage = kt % STAGES
-        own_keys = k_smem.index(stage).slice(FIRST, HALF, dim=0)
-        s_own = warpgroup_mma(q, own_keys.permute((1, 0)), gl.zeros([HALF, HALF], gl.float32, layout=square), use_acc=False, is_async=True)
+        s_own = scores(q, k_smem.index(stage).slice(FIRST, HALF, dim=0), blank_square)
         if LOWER:
-            upper_keys = k_smem.index(stage).slice(0, HALF, dim=0)
-            s_up = warpgroup_mma(q, upper_keys.permute((1, 0)), gl.zeros([HALF, HALF], gl.float32, layout=square), use_acc=False, is_async=True)
+            s_up = scores(q, k_smem.index(stage).slice(0, HALF, dim=0), blank_square)
             s_own, s_up = warpgroup_mma_wait(0, deps=[s_own, s_up])
         else:
             s_own = warpgroup_mma_wait(0, deps=[s_own])
         mbarrier.arrive(k_empty.index(stage), count=1)
         kt += 1
-        # q is not needed any more, registers are: its rows take the weights that still wait for u
+        # registers are short from here on: the weights that still wait for u go to shared memory, where q was if that
+        # is the only room
         waiting.store(weight)
+        if not SHARES_Q:
+            mbarrier.arrive(q_empty, count=1)
         self_score = gl.sum(gl.where(same, s_own, 0.0), 1) * factor
         m_before = gl.convert_layout(m, by_square_row)
-        l_before = gl.convert_layout(l, by_square_row)
         masked = gl.where(strict, s_own, float("-inf"))
         top = gl.maximum(m_before, gl.max(masked, 1) * factor)
         if LOWER:
             top = gl.maximum(top, gl.max(s_up, 1) * factor)
         fix = gl.exp2(m_before - top)
         p_own = gl.exp2(masked * factor - gl.expand_dims(top, 1))
-        l_all = l_before * fix + gl.sum(p_own, 1)
+        l_all = gl.convert_layout(l, by_square_row) * fix + gl.sum(p_own, 1)
         if LOWER:
             p_up = gl.exp2(s_up * factor - gl.expand_dims(top, 1))
             l_all = l_all + gl.sum(p_up, 1)
             w_up = gl.convert_layout(p_up.to(operand), left)
-        own_smem.store(p_own.to(operand))
         share = gl.where(l_all > 0, 1.0 / l_all, 0.0)
         inside = start + in_half < T
         gain = share
@@ -249,28 +294,40 @@ def compute_tiles(
             gain = gain * gl.load(beta_at, mask=inside, other=0.0).to(gl.float32)
         # (I + A)⁻¹ = (I − A)(I + A²)(I + A⁴)…(I + A³²); rows past the end of the sequence are kept out of it
         power = gl.where(gl.expand_dims(inside, 1), p_own * gl.expand_dims(gain, 1), 0.0)
+        w_own = p_own.to(operand)
         X = gl.where(same, 1.0, 0.0) - power
+        tma.store_wait(0)  # the scratch buffer may still be on its way out as the last tile's o
+        sync()
         for level in gl.static_range(6):
+            # two buffers, so that a power is written while the last one is still being multiplied into X
+            power_smem = scratch.slice(HALF * (level % 2), HALF, dim=1)
             power_smem.store(power.to(operand))
             fence_async_shared()
             sync()
+            if level > 1:
+                X = warpgroup_mma_wait(0, deps=[X])
+            if level < 5:
+                power = warpgroup_mma(power_smem, power_smem, blank_square, use_acc=False, is_async=True)
             if level > 0:
                 X = warpgroup_mma(gl.convert_layout(X.to(operand), left_square), power_smem, X, is_async=True)
-            if level < 5:
-                power = warpgroup_mma(power_smem, power_smem, gl.zeros([HALF, HALF], gl.float32, layout=square), use_acc=False, is_async=True)
+            if level == 0:
                 power = warpgroup_mma_wait(0, deps=[power])
-            if level > 0:
-                X = warpgroup_mma_wait(0, deps=[X])
-            sync()
+            elif level < 5:
+                power = warpgroup_mma_wait(1, deps=[power])
+        X = warpgroup_mma_wait(0, deps=[X])
         # applied as rhs − (I − X) rhs, so that rhs itself enters unrounded
         rest = gl.convert_layout((gl.where(same, 1.0, 0.0) - X).to(operand), left)
+        own_smem.store(w_own)
 
         value_rows = start + gl.arange(0, HALF, layout=by_value_row)
         value_inside = gl.expand_dims(value_rows < T, 1)
         gain_v = gl.convert_layout(gain, by_value_row)
         fix_v = gl.convert_layout(fix, by_value_row)
+        if HAS_ALPHA:
+            alpha_at = alpha_ptr + batch * a_batch + value_rows.to(gl.int64) * a_time + head * a_head
+            alpha = gl.load(alpha_at, mask=value_rows < T, other=0.0).to(gl.float32)
         mbarrier.wait(v_full, n & 1)
-        v = gl.where(value_inside, mine.load(value), 0.0)
+        fence_async_shared()
         sync()
         # the dependency chain starts here
         if r > 0:
@@ -280,85 +337,87 @@ def compute_tiles(
             acc = warpgroup_mma_wait(0, deps=[acc])
             mbarrier.arrive(u_empty.index(u_stage), count=1)
             ut += 1
-        mbarrier.arrive(q_empty, count=1)
+        if SHARES_Q:
+            mbarrier.arrive(q_empty, count=1)
         acc = acc * gl.expand_dims(fix_v, 1)
         if LOWER:
             mbarrier.wait(upper_done, n & 1)
             acc = warpgroup_mma(w_up, upper, acc, is_async=True)
             acc = warpgroup_mma_wait(0, deps=[acc])
-        rhs = v.to(gl.float32)
+        rhs = mine.load(value).to(gl.float32)
         if HAS_ALPHA:
-            alpha_at = alpha_ptr + batch * a_batch + value_rows.to(gl.int64) * a_time + head * a_head
-            rhs = rhs * gl.expand_dims(gl.load(alpha_at, mask=value_rows < T, other=0.0).to(gl.float32), 1)
+            rhs = rhs * gl.expand_dims(alpha, 1)
         rhs = gl.where(value_inside, rhs - acc * gl.expand_dims(gain_v, 1), 0.0)
+        sync()
         mine.store(rhs.to(operand))
         fence_async_shared()
         sync()
-        solved = warpgroup_mma(rest, mine, gl.zeros([HALF, DV], gl.float32, layout=value), use_acc=False, is_async=True)
+        solved = warpgroup_mma(rest, mine, blank_values, use_acc=False, is_async=True)
         solved = warpgroup_mma_wait(0, deps=[solved])
         u = rhs - solved
         sync()
         mine.store(u.to(operand))
         fence_async_shared()
         sync()
-        if not LOWER:
+        if LOWER:
+            mbarrier.arrive(lower_done, count=1)
+        else:
             mbarrier.arrive(upper_done, count=1)
-        stripe_rows = start + gl.arange(0, HALF, layout=gl.SliceLayout(1, stripes))
-        stripe_columns = gl.arange(0, DV, layout=gl.SliceLayout(0, stripes))
-        stripe_at = ((batch * T + stripe_rows.to(gl.int64)) * H + head) * DV
-        at = gl.expand_dims(stripe_at, 1) + gl.expand_dims(stripe_columns, 0)
-        stripe_inside = gl.expand_dims(stripe_rows < T, 1)
-        gl.store(u_ptr + at, mine.load(stripes), mask=stripe_inside)
-        fence_global_for_tma(index)
-        sync()
-        gl.atomic_add(progress_ptr + lane, 1, sem="release", scope="gpu")
-        # off the chain: read with the same weights
+        # off the chain: o with the same weights
+        at = ((batch * T + value_rows.to(gl.int64)) * H + head) * DV
         if TIED:
             acc = warpgroup_mma(own_smem, mine, acc, is_async=True)
-            acc = warpgroup_mma_wait(0, deps=[acc])
-        sync()
-        mbarrier.arrive(v_empty, count=1)
-        if TIED:
             own_weight = 1.0 / (1.0 + l_all * gl.exp2(top - self_score))
             own_weight = gl.where(l_all > 0, own_weight, 1.0)
             past = gl.convert_layout(share * (1.0 - own_weight), by_value_row)
             present = gl.convert_layout(own_weight, by_value_row)
-            out = acc * gl.expand_dims(past, 1) + u * gl.expand_dims(present, 1)
-            out_columns = gl.arange(0, DV, layout=gl.SliceLayout(0, value))
-            out_at = ((batch * T + value_rows.to(gl.int64)) * H + head) * DV
-            gl.store(o_ptr + gl.expand_dims(out_at, 1) + gl.expand_dims(out_columns, 0), out.to(operand), mask=value_inside)
+            acc = warpgroup_mma_wait(0, deps=[acc])
+        sync()
+        mbarrier.arrive(v_empty, count=1)
+        if (r + 1) * ROWS > T:
+            gl.store(u_ptr + gl.expand_dims(at, 1) + gl.expand_dims(value_columns, 0), u.to(operand), mask=value_inside)
+        if TIED:
+            out = (acc * gl.expand_dims(past, 1) + u * gl.expand_dims(present, 1)).to(operand)
+            if (r + 1) * ROWS > T:
+                gl.store(o_ptr + gl.expand_dims(at, 1) + gl.expand_dims(value_columns, 0), out, mask=value_inside)
+            else:
+                out_smem.store(out)
+                fence_async_shared()
+                sync()
+                row = (lane // H) * T + start
+                tma.async_copy_shared_to_global(o_half_desc, [row, (lane % H) * DV], out_smem)
         n += 1
         index = next_claim(claims, claim_full, claim_empty, n)
+    tma.store_wait(0)
 
 
 @gluon.jit
 def hopper_write_kernel(
-    q_desc, k_desc, v_desc, u_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, claim_ptr, progress_ptr,
-    T, H, lanes, tiles, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
-    TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
+    q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, claim_ptr, progress_ptr,
+    T, H, lanes, tiles, group, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
+    TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """u [B, T, H, DV], and with TIED o, for w = q [B·T, H·D] and k, v behind TMA descriptors; contiguous u and o."""
     D: gl.constexpr = k_desc.block_type.shape[1]
     DV: gl.constexpr = v_desc.block_type.shape[1]
     operand: gl.constexpr = k_desc.dtype
-    scalar: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    square: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
+    wide: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     q_smem = gl.allocate_shared_memory(operand, [ROWS, D], q_desc.layout)
     v_smem = gl.allocate_shared_memory(operand, [ROWS, DV], v_desc.layout)
     k_smem = gl.allocate_shared_memory(operand, [STAGES, ROWS, D], k_desc.layout)
     u_smem = gl.allocate_shared_memory(operand, [STAGES, ROWS, DV], u_desc.layout)
-    power_smem = gl.allocate_shared_memory(operand, [2, HALF, HALF], square)
-    own_smem = gl.allocate_shared_memory(operand, [2, HALF, HALF], square)
+    scratch = gl.allocate_shared_memory(operand, [2, HALF, ROWS], wide)
     if D == ROWS:
         wait_smem = q_smem
     else:
-        wait_smem = gl.allocate_shared_memory(operand, [ROWS, ROWS], gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2))
-    claims = gl.allocate_shared_memory(gl.int32, [2, 1], scalar)
+        wait_smem = gl.allocate_shared_memory(operand, [ROWS, ROWS], wide)
+    claims = gl.allocate_shared_memory(gl.int32, [2, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     q_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     v_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     v_empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     upper_done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    lower_done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     u_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -368,8 +427,9 @@ def hopper_write_kernel(
     mbarrier.init(q_full, count=1)
     mbarrier.init(q_empty, count=2)
     mbarrier.init(v_full, count=1)
-    mbarrier.init(v_empty, count=2)
+    mbarrier.init(v_empty, count=3)
     mbarrier.init(upper_done, count=1)
+    mbarrier.init(lower_done, count=1)
     for i in gl.static_range(STAGES):
         mbarrier.init(k_full.index(i), count=1)
         mbarrier.init(k_empty.index(i), count=2)
@@ -377,36 +437,44 @@ def hopper_write_kernel(
         mbarrier.init(u_empty.index(i), count=2)
     for i in gl.static_range(2):
         mbarrier.init(claim_full.index(i), count=1)
-        mbarrier.init(claim_empty.index(i), count=2)
+        mbarrier.init(claim_empty.index(i), count=3)
     fence_async_shared()
     sync()
     bars = (q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty)
+    done_bars = (upper_done, lower_done)
+    claim_bars = (claim_full, claim_empty)
+    tiling = (T, H, lanes, tiles, group)
+    strides = (a_batch, a_time, a_head, b_batch, b_time, b_head)
+    upper_buffers = (q_smem, k_smem, u_smem, v_smem, wait_smem, scratch.index(0))
+    lower_buffers = (q_smem, k_smem, u_smem, v_smem, wait_smem, scratch.index(1))
     gl.warp_specialize(
         [
             (
                 compute_tiles,
                 (
-                    alpha_ptr, beta_ptr, u_ptr, o_ptr, progress_ptr, q_smem, k_smem, u_smem, v_smem, wait_smem,
-                    power_smem.index(0), own_smem.index(0), claims, bars, upper_done, T, H, lanes, tiles, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
-                    False, TIED, HAS_ALPHA, HAS_BETA, STAGES, GROUP,
+                    alpha_ptr, beta_ptr, u_ptr, o_ptr, o_half_desc, upper_buffers, claims, bars, done_bars, tiling, factor,
+                    strides, False, TIED, HAS_ALPHA, HAS_BETA, STAGES,
                 ),
             ),
             (
                 compute_tiles,
                 (
-                    alpha_ptr, beta_ptr, u_ptr, o_ptr, progress_ptr, q_smem, k_smem, u_smem, v_smem, wait_smem,
-                    power_smem.index(1), own_smem.index(1), claims, bars, upper_done, T, H, lanes, tiles, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
-                    True, TIED, HAS_ALPHA, HAS_BETA, STAGES, GROUP,
+                    alpha_ptr, beta_ptr, u_ptr, o_ptr, o_half_desc, lower_buffers, claims, bars, done_bars, tiling, factor,
+                    strides, True, TIED, HAS_ALPHA, HAS_BETA, STAGES,
                 ),
             ),
             (
                 load_tiles,
                 (
-                    q_desc, k_desc, v_desc, u_desc, claim_ptr, progress_ptr, q_smem, k_smem, u_smem, v_smem, claims, bars,
-                    T, H, lanes, tiles, q_head, k_head, v_head, STAGES, GROUP,
+                    q_desc, k_desc, v_desc, u_desc, claim_ptr, progress_ptr, (q_smem, k_smem, u_smem, v_smem), claims,
+                    bars, tiling, q_head, k_head, v_head, STAGES,
                 ),
             ),
+            (
+                publish_tiles,
+                (u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_bars, v_empty, tiling),
+            ),
         ],
-        [4, 1],
-        [240, 24],
+        [4, 1, 1],
+        [240, 24, 24],
     )  # fmt: skip

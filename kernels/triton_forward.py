@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import ModuleType
 
 import torch
 import triton
@@ -11,7 +12,7 @@ from triton.runtime.interpreter import InterpretedFunction
 
 from kernels.triton_tiles import SUBBLOCK, read_kernel, write_kernel
 
-# Heads that advance together through a long sequence: more of them hide the dependency chain, fewer keep K and U in L2.
+# Heads that advance together through the sequence.
 HEADS_TOGETHER = 64
 
 
@@ -125,34 +126,39 @@ def forward(
     batch, time, heads, width = k.shape
     value_width = v.shape[-1]
     u = torch.empty(batch, time, heads, value_width, dtype=v.dtype, device=v.device)
-    want_o = want_o and q is not None
-    one_pass = tied and want_o and write == read
     o = None
-    if want_o:
-        assert q is not None
+    if want_o and q is not None:
         o = torch.empty(batch, time, q.shape[2], value_width, dtype=v.dtype, device=v.device)
     if min(batch, time, heads) == 0:
         return o, (u if want_u else None)
     if scale is not None and scale < 0:
         # every similarity is a function of scale·(x·y)
         k, scale = -k, -scale
-    if write == "softmax" and tiling is None and not interpreted():
-        from kernels import hopper_forward
-
-        if hopper_forward.suits(w, k, v, cu_seqlens):
-            factor = score_of(write, scale, width).factor
-            hopper_forward.launch_write(w, k, v, alpha, beta, u, o if one_pass else None, factor, HEADS_TOGETHER)
-            return o, (u if want_u else None)
-    k, v, w = (unit_columns(x) for x in (k, v, w))
-    tiling = tiling or tiling_for(v.dtype, width, value_width)
-    schedule = Schedule.of(batch, time, heads, tiling.rows, cu_seqlens, k.device)
-    launch_write(w, k, v, alpha, beta, u, o if one_pass else None, score_of(write, scale, width), tiling, schedule, inexact)
-    if want_o and not one_pass:
-        assert q is not None
-        assert o is not None
-        schedule = Schedule.of(batch, time, q.shape[2], tiling.rows, cu_seqlens, k.device)
-        launch_read(unit_columns(q), k, u, o, score_of(read, scale, width), tiling, schedule)
+    one_pass = tied and write == read
+    hopper = None if interpreted() or tiling is not None else hopper_kernels(k.device)
+    score = score_of(write, scale, width)
+    if hopper and write == "softmax" and inexact is None and hopper.suits(w, k, v, cu_seqlens):
+        hopper.launch_write(w, k, v, alpha, beta, u, o if one_pass else None, score.factor)
+    else:
+        gates = (alpha, beta)
+        launch_write(w, k, v, gates, u, o if one_pass else None, score, tiling, cu_seqlens, inexact)
+    if q is None or o is None or one_pass:
+        return o, (u if want_u else None)
+    score = score_of(read, scale, width)
+    if hopper and read == "softmax" and hopper.suits(q, k, u, cu_seqlens):
+        hopper.launch_read(q, k, u, o, score.factor)
+    else:
+        launch_read(q, k, u, o, score, tiling, cu_seqlens)
     return o, (u if want_u else None)
+
+
+def hopper_kernels(device: torch.device) -> ModuleType | None:
+    """kernels.hopper_forward on a Hopper GPU, None elsewhere."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
+        return None
+    from kernels import hopper_forward
+
+    return hopper_forward
 
 
 def unit_columns(x: torch.Tensor) -> torch.Tensor:
@@ -164,47 +170,61 @@ def launch_write(
     w: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    alpha: torch.Tensor | None,
-    beta: torch.Tensor | None,
+    gates: tuple[torch.Tensor | None, torch.Tensor | None],
     u: torch.Tensor,
     o: torch.Tensor | None,
     score: Score,
-    tiling: Tiling,
-    schedule: Schedule,
+    tiling: Tiling | None,
+    cu_seqlens: torch.Tensor | None,
     inexact: torch.Tensor | None,
 ) -> None:
     """u, and with o the tied read too, in one launch."""
-    heads, width = k.shape[2:]
+    w, k, v = (unit_columns(x) for x in (w, k, v))
+    batch, time, heads, width = k.shape
+    tiling = tiling or tiling_for(v.dtype, width, v.shape[-1])
+    schedule = Schedule.of(batch, time, heads, tiling.rows, cu_seqlens, k.device)
     lanes = schedule.sequences * heads
     # the claim counter, then one progress counter a sequence and head
     counters = torch.zeros(1 + lanes, dtype=torch.int32, device=k.device)
-    gates = [counters.view(1, 1, -1) if g is None else g for g in (alpha, beta)]
+    alpha, beta = (counters.view(1, 1, -1) if g is None else g for g in gates)
     out = u if o is None else o
+    # Where a 128-byte line of u holds rows of several heads, a load pipelined through L1 could bring in a neighbour's
+    # rows before they are written and find them stale later: such loads go to L2, one at a time.
+    stages = tiling.stages if v.shape[-1] * v.element_size() % 128 == 0 else 1
     write_kernel[(schedule.programs,)](
-        w, k, v, *gates, u, out, counters, counters[1:], counters if inexact is None else inexact,
+        w, k, v, alpha, beta, u, out, counters, counters[1:], counters if inexact is None else inexact,
         schedule.bounds, schedule.first_tile, schedule.tile_sequence,
-        *w.stride()[:3], *k.stride()[:3], *v.stride()[:3], *gates[0].stride()[:3], *gates[1].stride()[:3],
+        *w.stride()[:3], *k.stride()[:3], *v.stride()[:3], *alpha.stride()[:3], *beta.stride()[:3],
         *u.stride()[:3], *out.stride()[:3],
-        k.shape[1], heads, lanes, schedule.tiles, score.factor,
+        time, heads, lanes, schedule.tiles, score.factor,
         KIND=score.kind, DIVIDE=score.divide, TIED=o is not None, EXACT=inexact is not None,
-        HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None, VARLEN=schedule.bounds.numel() > 1,
+        HAS_ALPHA=gates[0] is not None, HAS_BETA=gates[1] is not None, VARLEN=cu_seqlens is not None,
         GROUP=min(HEADS_TOGETHER, lanes), D=width, DV=v.shape[-1],
         BLOCK_D=block_width(width), BLOCK_DV=block_width(v.shape[-1]), M=tiling.rows, N=tiling.keys,
         DOUBLINGS=max(0, (tiling.rows // SUBBLOCK.value).bit_length() - 2),
-        num_warps=tiling.warps, num_stages=tiling.stages,
+        num_warps=tiling.warps, num_stages=stages,
     )  # fmt: skip
 
 
 def launch_read(
-    q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, o: torch.Tensor, score: Score, tiling: Tiling, schedule: Schedule
+    q: torch.Tensor,
+    k: torch.Tensor,
+    u: torch.Tensor,
+    o: torch.Tensor,
+    score: Score,
+    tiling: Tiling | None,
+    cu_seqlens: torch.Tensor | None,
 ) -> None:
     """o_t = Σ_{i≤t} κ₂(k_i, q_t) u_i."""
-    heads, width = q.shape[2:]
+    q, k = unit_columns(q), unit_columns(k)
+    batch, time, heads, width = q.shape
+    tiling = tiling or tiling_for(u.dtype, width, u.shape[-1])
+    schedule = Schedule.of(batch, time, heads, tiling.rows, cu_seqlens, k.device)
     read_kernel[(schedule.programs,)](
         q, k, u, o, schedule.bounds, schedule.first_tile, schedule.tile_sequence,
         *q.stride()[:3], *k.stride()[:3], *u.stride()[:3], *o.stride()[:3],
-        k.shape[1], heads, schedule.sequences * heads, schedule.tiles, score.factor,
-        KIND=score.kind, DIVIDE=score.divide, VARLEN=schedule.bounds.numel() > 1, SHARED=heads // k.shape[2],
+        time, heads, schedule.sequences * heads, schedule.tiles, score.factor,
+        KIND=score.kind, DIVIDE=score.divide, VARLEN=cu_seqlens is not None, SHARED=heads // k.shape[2],
         D=width, DV=u.shape[-1], BLOCK_D=block_width(width), BLOCK_DV=block_width(u.shape[-1]),
         M=tiling.rows, N=tiling.keys, num_warps=tiling.warps, num_stages=tiling.stages,
     )  # fmt: skip

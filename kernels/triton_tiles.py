@@ -12,9 +12,9 @@ What a tile does, in the order that keeps the dependency chain short:
 So the chain holds two products, a store and a load for every M rows, and nothing else.
 
 Diagonal block: (I + A) u = rhs, A strictly lower triangular. Its 16×16 blocks X are inverted by substitution; with
-N = X (A minus those blocks), nilpotent of order M/16, (I + A)⁻¹ = (I + N)⁻¹ X. For softmax with 0 ≤ β ≤ 1 the rows of A
-sum to at most 1 and the product form (I − N)(I + N²)(I + N⁴)… is safe in low precision; for any other similarity the
-powers of N can overflow, so blocks are substituted one after the other.
+N = X (A minus those blocks), nilpotent of order M/16, (I + A)⁻¹ = (I + N)⁻¹ X. For softmax with β = 1 the rows of A
+sum to at most 1 and the product form (I − N)(I + N²)(I + N⁴)… is safe in low precision; for any other similarity, and
+for a β that nobody has bounded, the powers of N can overflow, so blocks are substituted one after the other.
 """
 
 import triton
@@ -50,15 +50,18 @@ def similarity(s, scale, KIND: tl.constexpr, DIVIDE: tl.constexpr):
 
 @triton.jit
 def load_rows(base, rows, stride, columns, limit, D: tl.constexpr, BLOCK_D: tl.constexpr, MASK_ROWS: tl.constexpr):
-    """[rows, BLOCK_D] of a matrix with unit column stride; zero outside `limit` rows and D columns."""
+    """[rows, BLOCK_D] of a matrix with unit column stride; zero outside `limit` rows and D columns.
+
+    Past L1, where rows that another program has written since would be stale.
+    """
     at = base + rows.to(tl.int64)[:, None] * stride + columns[None, :]
     if MASK_ROWS:
         if BLOCK_D != D:
-            return tl.load(at, mask=((rows >= 0) & (rows < limit))[:, None] & (columns < D)[None, :], other=0.0)
-        return tl.load(at, mask=((rows >= 0) & (rows < limit))[:, None], other=0.0)
+            return tl.load(at, mask=((rows >= 0) & (rows < limit))[:, None] & (columns < D)[None, :], other=0.0, cache_modifier=".cg")
+        return tl.load(at, mask=((rows >= 0) & (rows < limit))[:, None], other=0.0, cache_modifier=".cg")
     if BLOCK_D != D:
-        return tl.load(at, mask=(columns < D)[None, :], other=0.0)
-    return tl.load(at)
+        return tl.load(at, mask=(columns < D)[None, :], other=0.0, cache_modifier=".cg")
+    return tl.load(at, cache_modifier=".cg")
 
 
 @triton.jit
@@ -216,8 +219,9 @@ def write_kernel(
     A = p_own * gain[:, None]
     operand = u_ptr.dtype.element_ty
     X = diagonal_inverse(A, M, SUBBLOCK)
+    PRODUCTS: tl.constexpr = SOFTMAX and not HAS_BETA
     N_block = block_strict(tl.dot(X.to(operand), A.to(operand), input_precision="ieee"), M, SUBBLOCK)
-    if SOFTMAX:
+    if PRODUCTS:
         # (I + N)⁻¹ X by the product form, factors applied from the right
         power = N_block
         X -= tl.dot(power.to(operand), X.to(operand), input_precision="ieee")
@@ -236,7 +240,7 @@ def write_kernel(
     # A right-hand side, unlike a weight, can be small and exact: it keeps its rounding error out by not being rounded
     # before the sum, (I + N)⁻¹ X = I − (I − (I + N)⁻¹ X).
     identity = tl.where(in_tile[:, None] == in_tile[None, :], 1.0, 0.0)
-    if SOFTMAX:
+    if PRODUCTS:
         new = rhs - tl.dot((identity - X).to(operand), rhs.to(operand), input_precision="ieee")
     else:
         first = rhs - tl.dot((identity - X).to(operand), rhs.to(operand), input_precision="ieee")
