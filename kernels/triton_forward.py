@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from types import ModuleType
 
+import numpy as np
 import torch
 import triton
 from triton.runtime.interpreter import InterpretedFunction
@@ -40,20 +40,21 @@ def interpreted() -> bool:
     return isinstance(write_kernel, InterpretedFunction)
 
 
-def default_scale(kind: str, width: int) -> float:
-    """1/√D where the exponential needs it, 1 elsewhere."""
-    return 1 / math.sqrt(width) if kind in ("softmax", "exp", "solu") else 1.0
+def score_of(kind: str, scale: float) -> Score:
+    """How to compute κ so that round(x·scale) with scale = 1/s, s a whole number, is round(x/s), ties included.
 
-
-def score_of(kind: str, scale: float | None, width: int) -> Score:
-    """How to compute κ so that round(x·scale) with scale = 1/s, s a whole number, is round(x/s) also at ties."""
-    factor = default_scale(kind, width) if scale is None else float(scale)
-    if kind == "round" and factor > 0:
-        s = round(1 / factor)
-        # a power of two divides exactly by multiplication; an odd s has no ties, but 1/s is rounded
-        if s > 1 and 1 / s == factor and s & (s - 1):
-            return Score(kind, float(s), True)
-    return Score(kind, factor, False)
+    In float32 x·(1/s) rounds twice and can miss a tie; x is divided only where that happens to some half up to 256,
+    which is as far as bf16 holds the integers that come out.
+    """
+    if kind == "round":
+        s = round(1 / scale)
+        if s > 1 and 1 / s == scale:
+            halves = np.arange(256, dtype=np.float64) + 0.5
+            multiplied = (halves * s).astype(np.float32) * np.float32(scale)
+            # an odd s has no ties, and products below 2²² are otherwise too far from a half to be rounded across it
+            if s % 2 == 0 and not np.array_equal(multiplied, halves.astype(np.float32)):
+                return Score(kind, float(s), True)
+    return Score(kind, scale, False)
 
 
 def tiling_for(dtype: torch.dtype, width: int, value_width: int) -> Tiling:
@@ -107,7 +108,7 @@ def forward(
     beta: torch.Tensor | None,
     write: str,
     read: str,
-    scale: float | None,
+    scale: tuple[float, float],
     tied: bool,
     cu_seqlens: torch.Tensor | None,
     want_u: bool,
@@ -119,7 +120,7 @@ def forward(
 
     q [B, T, Hq, D], k and w [B, T, H, D], v [B, T, H, DV], alpha and beta [B, T, H], one dtype, one device.
     `inexact`, one int32 on the device, is raised by the number of entries of u that do not solve their integer system
-    exactly; give it for integer keys and values only.
+    exactly; give it for integer keys and values only. `scale` is one number for write and one for read.
     """
     if not (k.is_cuda or interpreted()):
         raise ValueError("form='triton' needs CUDA tensors, or TRITON_INTERPRET=1 in the environment for CPU tensors")
@@ -131,12 +132,9 @@ def forward(
         o = torch.empty(batch, time, q.shape[2], value_width, dtype=v.dtype, device=v.device)
     if min(batch, time, heads) == 0:
         return o, (u if want_u else None)
-    if scale is not None and scale < 0:
-        # every similarity is a function of scale·(x·y)
-        k, scale = -k, -scale
-    one_pass = tied and write == read
+    one_pass = tied and write == read and scale[0] == scale[1]
     hopper = None if interpreted() or tiling is not None else hopper_kernels(k.device)
-    score = score_of(write, scale, width)
+    score = score_of(write, scale[0])
     if hopper and write == "softmax" and inexact is None and hopper.suits(w, k, v, cu_seqlens):
         hopper.launch_write(w, k, v, alpha, beta, u, o if one_pass else None, score.factor)
     else:
@@ -144,7 +142,7 @@ def forward(
         launch_write(w, k, v, gates, u, o if one_pass else None, score, tiling, cu_seqlens, inexact)
     if q is None or o is None or one_pass:
         return o, (u if want_u else None)
-    score = score_of(read, scale, width)
+    score = score_of(read, scale[1])
     if hopper and read == "softmax" and hopper.suits(q, k, u, cu_seqlens):
         hopper.launch_read(q, k, u, o, score.factor)
     else:
