@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
@@ -11,14 +13,14 @@ from kernels.hopper_tiles import HALF, ROWS, hopper_write_kernel
 
 # 168 registers a thread are all there are for three warpgroups; the loading warps give most of theirs to the others.
 REGISTERS = 168
+ROW_BLOCKS = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
+LOG2E = 1.4426950408889634
 
 
 def suits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens: torch.Tensor | None) -> bool:
-    """Whether the Hopper kernels compute this: 16-bit dense sequences, heads of 64 or 128 on both sides, sm_90."""
+    """Whether the Hopper kernels compute this: 16-bit dense sequences, keys and values of one width, 64 or 128."""
     return (
-        k.is_cuda
-        and torch.cuda.get_device_capability(k.device) == (9, 0)
-        and k.dtype in (torch.bfloat16, torch.float16)
+        k.dtype in (torch.bfloat16, torch.float16)
         and cu_seqlens is None
         and k.shape[-1] in (64, 128)
         and v.shape[-1] == k.shape[-1]
@@ -39,9 +41,14 @@ def plane(x: torch.Tensor, block_rows: int = ROWS.value) -> TensorDescriptor:
     _, time, head, _ = x.stride()
     width = x.shape[-1]
     block = [block_rows, width]
-    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     rows, columns = x.shape[0] * x.shape[1], (x.shape[2] - 1) * head + width
-    return TensorDescriptor(x, [rows, columns], [time, 1], block, layout)
+    return TensorDescriptor(x, [rows, columns], [time, 1], block, ROW_BLOCKS)
+
+
+@lru_cache
+def multiprocessors(device: torch.device) -> int:
+    """How many programs run at once, one a multiprocessor."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def heads_together(time: int) -> int:
@@ -73,11 +80,11 @@ def launch_write(
     counters = torch.zeros(1 + lanes, dtype=torch.int32, device=k.device)
     gates = [counters.view(1, 1, -1) if g is None else g for g in (alpha, beta)]
     out = u if o is None else o
-    programs = min(torch.cuda.get_device_properties(k.device).multi_processor_count, tiles * lanes)
+    programs = min(multiprocessors(k.device), tiles * lanes)
     hopper_write_kernel[(programs,)](
         plane(w), plane(k), plane(v), plane(u), plane(u, HALF.value), plane(out, HALF.value), *gates, u, out,
         counters, counters[1:], time, heads, lanes, tiles, min(together or heads_together(time), lanes),
-        w.stride(2), k.stride(2), v.stride(2), scale * 1.4426950408889634,
+        w.stride(2), k.stride(2), v.stride(2), scale * LOG2E,
         *gates[0].stride()[:3], *gates[1].stride()[:3],
         TIED=o is not None, HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None,
         STAGES=2 if width == 128 else 3, num_warps=4, maxnreg=REGISTERS,
@@ -92,10 +99,10 @@ def launch_read(
     lanes = batch * heads
     tiles = -(-time // ROWS.value)
     claimed = torch.zeros(1, dtype=torch.int32, device=k.device)
-    programs = min(torch.cuda.get_device_properties(k.device).multi_processor_count, tiles * lanes)
+    programs = min(multiprocessors(k.device), tiles * lanes)
     hopper_read_kernel[(programs,)](
         plane(q), plane(k), plane(u), o, claimed,
-        time, heads, lanes, tiles, min(together or heads_together(time), lanes), q.stride(2), k.stride(2), scale * 1.4426950408889634,
+        time, heads, lanes, tiles, min(together or heads_together(time), lanes), q.stride(2), k.stride(2), scale * LOG2E,
         SHARED=heads // k.shape[2], STAGES=2 if width == 128 else 3,
         num_warps=4, maxnreg=REGISTERS,
     )  # fmt: skip

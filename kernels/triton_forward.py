@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
@@ -150,6 +151,7 @@ def forward(
     return o, (u if want_u else None)
 
 
+@lru_cache
 def hopper_kernels(device: torch.device) -> ModuleType | None:
     """kernels.hopper_forward on a Hopper GPU, None elsewhere."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != (9, 0):
@@ -198,7 +200,7 @@ def launch_write(
         KIND=score.kind, DIVIDE=score.divide, TIED=o is not None, EXACT=inexact is not None,
         HAS_ALPHA=gates[0] is not None, HAS_BETA=gates[1] is not None, VARLEN=cu_seqlens is not None,
         GROUP=min(HEADS_TOGETHER, lanes), D=width, DV=v.shape[-1],
-        BLOCK_D=block_width(width), BLOCK_DV=block_width(v.shape[-1]), M=tiling.rows, N=tiling.keys,
+        BLOCK_D=block_width(width), BLOCK_DV=value_block(v), M=tiling.rows, N=tiling.keys,
         DOUBLINGS=max(0, (tiling.rows // SUBBLOCK.value).bit_length() - 2),
         num_warps=tiling.warps, num_stages=stages,
     )  # fmt: skip
@@ -223,7 +225,7 @@ def launch_read(
         *q.stride()[:3], *k.stride()[:3], *u.stride()[:3], *o.stride()[:3],
         time, heads, schedule.sequences * heads, schedule.tiles, score.factor,
         KIND=score.kind, DIVIDE=score.divide, VARLEN=cu_seqlens is not None, SHARED=heads // k.shape[2],
-        D=width, DV=u.shape[-1], BLOCK_D=block_width(width), BLOCK_DV=block_width(u.shape[-1]),
+        D=width, DV=u.shape[-1], BLOCK_D=block_width(width), BLOCK_DV=value_block(u),
         M=tiling.rows, N=tiling.keys, num_warps=tiling.warps, num_stages=tiling.stages,
     )  # fmt: skip
 
@@ -231,3 +233,13 @@ def launch_read(
 def block_width(width: int) -> int:
     """The power of two that holds a row, at least 16 for the matrix units."""
     return max(16, triton.next_power_of_2(width))
+
+
+def value_block(x: torch.Tensor) -> int:
+    """block_width of rows of v or u; on a GPU at least 128 bytes.
+
+    Triton 3.6 multiplies narrower 16-bit rows wrongly where they are a product's right operand: every 16 rows but the
+    first 16 of a block are off (seen at 16 and 32 columns, w = k, on an H200).
+    """
+    least = 64 if x.is_cuda and x.element_size() == 2 else 16
+    return max(least, block_width(x.shape[-1]))

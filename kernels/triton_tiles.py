@@ -236,7 +236,8 @@ def write_kernel(
     await_tiles(counter, r)
     u = load_rows(u_ptr, start - M + in_tile, u_time, e, length, DV, BLOCK_DV, True)
     acc = tl.dot(p.to(operand), u, acc, input_precision="ieee")
-    rhs = v - gain[:, None] * acc
+    # not v − gain·acc: the assembler of Triton 3.6 loses products whose first use is a change of sign
+    rhs = v + acc * (-gain)[:, None]
     # A right-hand side, unlike a weight, can be small and exact: it keeps its rounding error out by not being rounded
     # before the sum, (I + N)⁻¹ X = I − (I − (I + N)⁻¹ X).
     identity = tl.where(in_tile[:, None] == in_tile[None, :], 1.0, 0.0)
