@@ -127,8 +127,8 @@ def fla_peer() -> Callable[..., Tensor] | None:
         return None
 
     def readout(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
-        parts = (x.transpose(1, 2) for x in (q, k, v))
-        return scaled_dot_product_attention(*parts, is_causal=True).transpose(1, 2)
+        first, second, third = (x.transpose(1, 2) for x in (q, k, v))
+        return scaled_dot_product_attention(first, second, third, is_causal=True).transpose(1, 2)
 
     parallel.flash_attn_func = readout
     return parallel.deltaformer_attn
@@ -137,9 +137,7 @@ def fla_peer() -> Callable[..., Tensor] | None:
 def run_case(case: Case, limits: dict[str, float], link_us: float, fla: Callable[..., Tensor] | None) -> dict[str, Any]:
     """One row of the record."""
     batch, time, heads, width = case.shape
-    inputs = [
-        tuple(torch.randn(case.shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)) for _ in range(3)
-    ]
+    inputs = [tuple(torch.randn(case.shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)) for _ in range(3)]
     found = errors(case, *inputs[0])
     tied = case.case == "tied" or None
     ms = {"ours": median_ms(rotating(lambda q, k, v: deltaformer(q, k, v, tied=tied, return_u=True), inputs))}
@@ -269,7 +267,9 @@ def main(arguments: list[str] | None = None) -> int:
     record = surroundings(options.commit)
     record["ceilings"] = limits = ceilings()
     record["chain_link_us"] = link = link_microseconds()
-    print(f"{record['device']}: {limits['matrix_product_tflops']:.0f} TFLOP/s, {limits['copy_tb_per_s']:.2f} TB/s, {link:.1f} µs a link")
+    print(
+        f"{record['device']}: {limits['matrix_product_tflops']:.0f} TFLOP/s, {limits['copy_tb_per_s']:.2f} TB/s, {link:.1f} µs a link"
+    )
     fla = fla_peer()
     record["rows"] = []
     for case in CASES:

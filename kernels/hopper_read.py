@@ -61,9 +61,7 @@ def load_read_tiles(
 
 
 @gluon.jit
-def compute_read_tiles(
-    o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAGES: gl.constexpr
-):
+def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAGES: gl.constexpr):
     """A computing warpgroup: the upper 64 rows of every tile, or the lower 64."""
     q_smem, k_smem, u_smem, claims, bars = buffers
     q_full, q_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars

@@ -89,7 +89,9 @@ def load_tiles(
             stage = kt % STAGES
             mbarrier.wait(k_empty.index(stage), ((kt // STAGES) & 1) ^ 1)
             mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(k_desc, [row + j * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage))
+            tma.async_copy_global_to_shared(
+                k_desc, [row + j * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage)
+            )
             kt += 1
             if j > 0:
                 while done < j:
@@ -97,12 +99,16 @@ def load_tiles(
                 stage = ut % STAGES
                 mbarrier.wait(u_empty.index(stage), ((ut // STAGES) & 1) ^ 1)
                 mbarrier.expect(u_full.index(stage), u_desc.block_type.nbytes)
-                tma.async_copy_global_to_shared(u_desc, [row + (j - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage))
+                tma.async_copy_global_to_shared(
+                    u_desc, [row + (j - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage)
+                )
                 ut += 1
         stage = kt % STAGES
         mbarrier.wait(k_empty.index(stage), ((kt // STAGES) & 1) ^ 1)
         mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(k_desc, [row + r * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage))
+        tma.async_copy_global_to_shared(
+            k_desc, [row + r * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage)
+        )
         kt += 1
         mbarrier.wait(v_empty, (n & 1) ^ 1)
         mbarrier.expect(v_full, v_desc.block_type.nbytes)
@@ -113,7 +119,9 @@ def load_tiles(
             stage = ut % STAGES
             mbarrier.wait(u_empty.index(stage), ((ut // STAGES) & 1) ^ 1)
             mbarrier.expect(u_full.index(stage), u_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(u_desc, [row + (r - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage))
+            tma.async_copy_global_to_shared(
+                u_desc, [row + (r - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage)
+            )
             ut += 1
         n += 1
         index = gl.atomic_add(claim_ptr, 1)

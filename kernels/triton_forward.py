@@ -84,7 +84,9 @@ class Schedule:
     bounds: torch.Tensor
 
     @classmethod
-    def of(cls, batch: int, time: int, heads: int, rows: int, cu_seqlens: torch.Tensor | None, device: torch.device) -> Schedule:
+    def of(
+        cls, batch: int, time: int, heads: int, rows: int, cu_seqlens: torch.Tensor | None, device: torch.device
+    ) -> Schedule:
         """Dense sequences of one length, or packed ones; lengths are never read on the host."""
         if cu_seqlens is None:
             none = torch.empty(1, dtype=torch.int32, device=device)

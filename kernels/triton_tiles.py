@@ -57,7 +57,12 @@ def load_rows(base, rows, stride, columns, limit, D: tl.constexpr, BLOCK_D: tl.c
     at = base + rows.to(tl.int64)[:, None] * stride + columns[None, :]
     if MASK_ROWS:
         if BLOCK_D != D:
-            return tl.load(at, mask=((rows >= 0) & (rows < limit))[:, None] & (columns < D)[None, :], other=0.0, cache_modifier=".cg")
+            return tl.load(
+                at,
+                mask=((rows >= 0) & (rows < limit))[:, None] & (columns < D)[None, :],
+                other=0.0,
+                cache_modifier=".cg",
+            )
         return tl.load(at, mask=((rows >= 0) & (rows < limit))[:, None], other=0.0, cache_modifier=".cg")
     if BLOCK_D != D:
         return tl.load(at, mask=(columns < D)[None, :], other=0.0, cache_modifier=".cg")

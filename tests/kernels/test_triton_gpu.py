@@ -1,5 +1,7 @@
 """The kernels as a GPU runs them: `pytest -m gpu`. 16-bit operands, long sequences, races, exactness, memory."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -34,7 +36,15 @@ def poisoned(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize(
     ("length", "width", "value_width", "shared"),
-    [(1, 3, 5, 1), (17, 16, 80, 1), (65, 80, 16, 4), (130, 64, 64, 1), (257, 128, 128, 4), (333, 64, 32, 1), (200, 256, 256, 1)],
+    [
+        (1, 3, 5, 1),
+        (17, 16, 80, 1),
+        (65, 80, 16, 4),
+        (130, 64, 64, 1),
+        (257, 128, 128, 4),
+        (333, 64, 32, 1),
+        (200, 256, 256, 1),
+    ],
 )
 def test_softmax_is_within_its_bound(dtype, length, width, value_width, shared, poisoned):
     q, k, v, w, alpha, beta = draw(length, 2, length, 2, width, value_width, shared, dtype)
@@ -46,14 +56,21 @@ def test_softmax_is_within_its_bound(dtype, length, width, value_width, shared, 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize(
     ("write", "read", "width", "value_width"),
-    [("exp", "linear", 64, 64), ("linear", "exp", 64, 32), ("linear", "relu", 128, 128), ("relu", "relu", 80, 80), ("solu", "round", 16, 64), ("round", "solu", 32, 16)],
+    [
+        ("exp", "linear", 64, 64),
+        ("linear", "exp", 64, 32),
+        ("linear", "relu", 128, 128),
+        ("relu", "relu", 80, 80),
+        ("solu", "round", 16, 64),
+        ("round", "solu", 32, 16),
+    ],
 )
 @pytest.mark.parametrize("gated", [False, True])
 def test_every_similarity_is_within_its_bound(dtype, write, read, width, value_width, gated, poisoned):
     q, k, v, w, alpha, beta = draw(5, 1, 333, 2, width, value_width, 2, dtype)
     # short keys and small steps, or unnormalised similarities amplify without end; round sees scores of about one
     k, w = k / (2 * width**0.5), w / (2 * width**0.5)
-    scale = {"round": 40.0}.get(write, None)
+    scale = {"round": 40.0}.get(write)
     gates = {"alpha": alpha.to(dtype), "beta": (beta / 50).to(dtype)} if gated else {}
     if not gated:
         k, w = k / 8, w / 8
@@ -96,7 +113,7 @@ def test_packed_sequences_are_each_what_they_are_alone():
     q, k, v, *_ = draw(11, 1, 1000, 2, 64, 64)
     bounds = [0, 130, 130, 641, 642, 1000]
     o = deltaformer(q, k, v, tied=True, cu_seqlens=torch.tensor(bounds, device=CUDA), form="triton")
-    for begin, end in zip(bounds[:-1], bounds[1:]):
+    for begin, end in pairwise(bounds):
         alone = deltaformer(*(x[:, begin:end] for x in (q, k, v)), tied=True, form="triton")
         assert (o[:, begin:end] - alone).float().norm() <= 5e-3 * alone.float().norm()
 
