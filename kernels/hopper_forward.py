@@ -101,8 +101,8 @@ def launch_read(
     claimed = torch.zeros(1, dtype=torch.int32, device=k.device)
     programs = min(multiprocessors(k.device), tiles * lanes)
     hopper_read_kernel[(programs,)](
-        plane(q), plane(k), plane(u), o, claimed,
-        time, heads, lanes, tiles, min(together or heads_together(time), lanes), q.stride(2), k.stride(2), scale * LOG2E,
+        plane(q), plane(k), plane(u), o, claimed, time, heads, lanes, tiles,
+        min(together or heads_together(time), lanes), q.stride(2), k.stride(2), scale * LOG2E,
         SHARED=heads // k.shape[2], STAGES=2 if width == 128 else 3,
         num_warps=4, maxnreg=REGISTERS,
     )  # fmt: skip

@@ -401,8 +401,8 @@ def compute_tiles(
 
 @gluon.jit
 def hopper_write_kernel(
-    q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, claim_ptr, progress_ptr,
-    T, H, lanes, tiles, group, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
+    q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, claim_ptr,
+    progress_ptr, T, H, lanes, tiles, group, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
     TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """u [B, T, H, DV], and with TIED o, for w = q [B·T, H·D] and k, v behind TMA descriptors; contiguous u and o."""
@@ -460,15 +460,15 @@ def hopper_write_kernel(
             (
                 compute_tiles,
                 (
-                    alpha_ptr, beta_ptr, u_ptr, o_ptr, o_half_desc, upper_buffers, claims, bars, done_bars, tiling, factor,
-                    strides, False, TIED, HAS_ALPHA, HAS_BETA, STAGES,
+                    alpha_ptr, beta_ptr, u_ptr, o_ptr, o_half_desc, upper_buffers, claims, bars, done_bars, tiling,
+                    factor, strides, False, TIED, HAS_ALPHA, HAS_BETA, STAGES,
                 ),
             ),
             (
                 compute_tiles,
                 (
-                    alpha_ptr, beta_ptr, u_ptr, o_ptr, o_half_desc, lower_buffers, claims, bars, done_bars, tiling, factor,
-                    strides, True, TIED, HAS_ALPHA, HAS_BETA, STAGES,
+                    alpha_ptr, beta_ptr, u_ptr, o_ptr, o_half_desc, lower_buffers, claims, bars, done_bars, tiling,
+                    factor, strides, True, TIED, HAS_ALPHA, HAS_BETA, STAGES,
                 ),
             ),
             (

@@ -83,7 +83,7 @@ def random_swaps(n: int, steps: int, seed: int) -> np.ndarray:
 
 
 def trace(n: int, swaps: np.ndarray, stops: list[int]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """Which values the two slots of each swap hold before it, [steps, 2], and what all slots hold after `stops` swaps."""
+    """Which values the two slots of each swap hold before it [steps, 2], and what all slots hold after `stops` swaps."""
     held = list(range(n))
     met = np.empty_like(swaps)
     after = {}

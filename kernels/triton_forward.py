@@ -127,7 +127,7 @@ def forward(
     """
     if not (k.is_cuda or interpreted()):
         raise ValueError("form='triton' needs CUDA tensors, or TRITON_INTERPRET=1 in the environment for CPU tensors")
-    batch, time, heads, width = k.shape
+    batch, time, heads, _ = k.shape
     value_width = v.shape[-1]
     u = torch.empty(batch, time, heads, value_width, dtype=v.dtype, device=v.device)
     o = None

@@ -1,7 +1,7 @@
 """The tiles of DeltaFormer's forward in Triton: any similarity, any width up to 256, any GPU, and the CPU interpreter.
 
-A write tile owns M rows of one sequence and one head. Its rows need u of every earlier row, so tiles are claimed from an
-atomic counter in an order in which what a tile waits for was always claimed before it: whoever waits, waits for a
+A write tile owns M rows of one sequence and one head. Its rows need u of every earlier row, so tiles are claimed from
+an atomic counter in an order in which what a tile waits for was always claimed before it: whoever waits, waits for a
 program that runs. One counter per sequence and head says how many tiles are finished.
 
 What a tile does, in the order that keeps the dependency chain short:

@@ -129,7 +129,7 @@ def test_strided_inputs_give_the_bits_of_contiguous_ones():
     assert (plain - other).float().norm() <= 5e-3 * plain.float().norm()
 
 
-@pytest.mark.parametrize(("width", "value_width", "scale"), [(128, 64, 449_999), (128, 64, 450_002), (64, 32, 250_000)])
+@pytest.mark.parametrize(("width", "value_width", "scale"), [(128, 64, 449_999), (128, 64, 450_002), (64, 32, 330_000)])
 def test_integer_keys_are_computed_to_the_last_integer(width, value_width, scale):
     source = torch.Generator(CUDA).manual_seed(scale)
     length = 3000
@@ -148,6 +148,16 @@ def test_integer_keys_are_computed_to_the_last_integer(width, value_width, scale
     assert found.abs().max() > 3
     assert torch.equal(u.long().cpu(), found)
     assert int(uncertified) == 0
+
+
+def test_integers_that_outgrow_bf16_are_reported():
+    source = torch.Generator(CUDA).manual_seed(1)
+    k = torch.randint(-127, 128, (3000, 64), generator=source, device=CUDA).float()
+    v = torch.randint(-3, 4, (3000, 32), generator=source, device=CUDA).float()
+    uncertified = torch.zeros(1, dtype=torch.int32, device=CUDA)
+    u = write_exactly(k, v, 200_000, torch.bfloat16, uncertified)
+    assert u.abs().max() > 256
+    assert int(uncertified) > 0
 
 
 @pytest.mark.parametrize("rewrite", [None, 700])
