@@ -160,7 +160,7 @@ def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_ba
 
 @gluon.jit
 def next_claim(claims, claim_full, claim_empty, n):
-    """The tile that the loading warp claimed."""
+    """The tile that the loading warp claimed, told to the other roles."""
     every: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
     mbarrier.wait(claim_full.index(n & 1), (n >> 1) & 1)
     index = gl.max(claims.index(n & 1).load(every), 0)
@@ -207,6 +207,8 @@ def compute_tiles(
     by_value_row: gl.constexpr = gl.SliceLayout(1, value)
     FIRST: gl.constexpr = HALF if LOWER else 0
     SHARES_Q: gl.constexpr = q_smem.shape[1] == ROWS
+    # with β the block's own weights are needed for o as they are, without it A, which is solved with, will do
+    OWN_PASS: gl.constexpr = TIED and HAS_BETA
 
     q = q_smem.slice(FIRST, HALF, dim=0)
     waiting = wait_smem.slice(FIRST, HALF, dim=0)
@@ -282,18 +284,12 @@ def compute_tiles(
         if not SHARES_Q:
             mbarrier.arrive(q_empty, count=1)
         self_score = gl.sum(gl.where(same, s_own, 0.0), 1) * factor
-        m_before = gl.convert_layout(m, by_square_row)
-        masked = gl.where(strict, s_own, float("-inf"))
-        top = gl.maximum(m_before, gl.max(masked, 1) * factor)
+        top = gl.convert_layout(m, by_square_row)
+        l_all = gl.convert_layout(l, by_square_row)
         if LOWER:
-            top = gl.maximum(top, gl.max(s_up, 1) * factor)
-        fix = gl.exp2(m_before - top)
-        p_own = gl.exp2(masked * factor - gl.expand_dims(top, 1))
-        l_all = gl.convert_layout(l, by_square_row) * fix + gl.sum(p_own, 1)
-        if LOWER:
-            p_up = gl.exp2(s_up * factor - gl.expand_dims(top, 1))
-            l_all = l_all + gl.sum(p_up, 1)
+            p_up, top, l_all, fix_up = weights(s_up, top, l_all, factor)
             w_up = gl.convert_layout(p_up.to(operand), left)
+        p_own, top, l_all, fix = weights(gl.where(strict, s_own, float("-inf")), top, l_all, factor)
         share = gl.where(l_all > 0, 1.0 / l_all, 0.0)
         inside = start + in_half < T
         gain = share
@@ -302,7 +298,8 @@ def compute_tiles(
             gain = gain * gl.load(beta_at, mask=inside, other=0.0).to(gl.float32)
         # (I + A)⁻¹ = (I − A)(I + A²)(I + A⁴)…(I + A³²); rows past the end of the sequence are kept out of it
         power = gl.where(gl.expand_dims(inside, 1), p_own * gl.expand_dims(gain, 1), 0.0)
-        w_own = p_own.to(operand)
+        if OWN_PASS:
+            w_own = p_own.to(operand)
         X = gl.where(same, 1.0, 0.0) - power
         tma.store_wait(0)  # the scratch buffer may still be on its way out as the last tile's o
         sync()
@@ -325,7 +322,8 @@ def compute_tiles(
         X = warpgroup_mma_wait(0, deps=[X])
         # applied as rhs − (I − X) rhs, so that rhs itself enters unrounded
         rest = gl.convert_layout((gl.where(same, 1.0, 0.0) - X).to(operand), left)
-        own_smem.store(w_own)
+        if OWN_PASS:
+            own_smem.store(w_own)
 
         value_rows = start + gl.arange(0, HALF, layout=by_value_row)
         value_inside = gl.expand_dims(value_rows < T, 1)
@@ -347,11 +345,12 @@ def compute_tiles(
             ut += 1
         if SHARES_Q:
             mbarrier.arrive(q_empty, count=1)
-        acc = acc * gl.expand_dims(fix_v, 1)
         if LOWER:
+            acc = acc * gl.expand_dims(gl.convert_layout(fix_up, by_value_row), 1)
             mbarrier.wait(upper_done, n & 1)
             acc = warpgroup_mma(w_up, upper, acc, is_async=True)
             acc = warpgroup_mma_wait(0, deps=[acc])
+        acc = acc * gl.expand_dims(fix_v, 1)
         rhs = mine.load(value).to(gl.float32)
         if HAS_ALPHA:
             rhs = rhs * gl.expand_dims(alpha, 1)
@@ -373,19 +372,24 @@ def compute_tiles(
             mbarrier.arrive(upper_done, count=1)
         # off the chain: o with the same weights
         at = ((batch * T + value_rows.to(gl.int64)) * H + head) * DV
-        if TIED:
+        if OWN_PASS:
             acc = warpgroup_mma(own_smem, mine, acc, is_async=True)
+            acc = warpgroup_mma_wait(0, deps=[acc])
+        if TIED:
             own_weight = 1.0 / (1.0 + l_all * gl.exp2(top - self_score))
             own_weight = gl.where(l_all > 0, own_weight, 1.0)
             past = gl.convert_layout(share * (1.0 - own_weight), by_value_row)
             present = gl.convert_layout(own_weight, by_value_row)
-            acc = warpgroup_mma_wait(0, deps=[acc])
         sync()
         mbarrier.arrive(v_empty, count=1)
         if (r + 1) * ROWS > T:
             gl.store(u_ptr + gl.expand_dims(at, 1) + gl.expand_dims(value_columns, 0), u.to(operand), mask=value_inside)
         if TIED:
-            out = (acc * gl.expand_dims(past, 1) + u * gl.expand_dims(present, 1)).to(operand)
+            out = acc * gl.expand_dims(past, 1) + u * gl.expand_dims(present, 1)
+            if not OWN_PASS:
+                # With β = 1 the block's own share of the average over i < t is A u, and that is rhs − u.
+                out = out + solved * gl.expand_dims(1.0 - present, 1)
+            out = out.to(operand)
             if (r + 1) * ROWS > T:
                 gl.store(o_ptr + gl.expand_dims(at, 1) + gl.expand_dims(value_columns, 0), out, mask=value_inside)
             else:
