@@ -11,12 +11,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import platform
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from kernels.attention import deltaformer, write_values
+from kernels.provenance import surroundings
 from kernels.replay import write_exactly
 
 RECORD = Path(__file__).parents[1] / "reports" / "recorded" / "kernels.json"
@@ -223,36 +221,6 @@ def u_alone() -> dict[str, float]:
     }
 
 
-def commit_of(source: Path) -> str:
-    """The commit that is checked out, and whether the files differ from it."""
-    git = ["git", "-C", str(source)]
-    try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changes = subprocess.run([*git, "status", "--porcelain", "kernels"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return commit + ("+changes" if changes.stdout.strip() else "")
-
-
-def surroundings(commit: str | None) -> dict[str, Any]:
-    """Hardware, versions, commit and date."""
-    properties = torch.cuda.get_device_properties(0)
-    return {
-        "command": "python -m kernels.bench",
-        "commit": commit or commit_of(Path(__file__).parent),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": properties.name,
-        "multiprocessors": properties.multi_processor_count,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "triton": triton.__version__,
-            "cuda": torch.version.cuda,
-            "cudnn": torch.backends.cudnn.version(),
-        },
-    }
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Command line; exit status 0, or 2 where there is nothing to measure on."""
     parser = argparse.ArgumentParser(prog="python -m kernels.bench", description=__doc__.splitlines()[0])
@@ -263,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{parser.prog}: torch sees no CUDA device; expected one to measure on", file=sys.stderr)
         return 2
     torch.manual_seed(0)
-    record = surroundings(options.commit)
+    record = surroundings("python -m kernels.bench", options.commit)
     record["ceilings"] = limits = ceilings()
     record["chain_link_us"] = link = link_microseconds()
     product, copy = limits.values()

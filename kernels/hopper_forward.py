@@ -51,12 +51,16 @@ def multiprocessors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
-def heads_together(time: int) -> int:
-    """Heads that advance as one: more of them hide the dependency chain, fewer keep their K and U in the L2 cache.
-
-    Measured on an H200 (docs/kernel-notes.md): best where together·T is about 2¹⁸.
+def write_bundle(tiles: int) -> int:
+    """Row tiles of a head that are claimed together: more of them read K and U from memory less often, but each waits
+    for the one before it, which weighs less the longer a tile is. Measured on an H200 (docs/kernel-notes.md).
     """
-    return max(2, 2**18 // time)
+    return 1 if tiles < 32 else 3 if tiles < 192 else 8
+
+
+def read_bundle(tiles: int) -> int:
+    """The same for the read, where nobody waits and a short sequence has few tiles to balance."""
+    return 2 if tiles < 192 else 8
 
 
 def launch_write(
@@ -68,11 +72,11 @@ def launch_write(
     u: torch.Tensor,
     o: torch.Tensor | None,
     scale: float,
-    together: int | None = None,
+    bundle: int | None = None,
 ) -> None:
     """u, and with o the tied read too, of softmax DeltaFormer in one launch; 0 ≤ β ≤ 1.
 
-    `together` heads advance as one through the sequence (heads_together by default).
+    `bundle` row tiles of a head are claimed together (write_bundle by default).
     """
     batch, time, heads, width = k.shape
     lanes = batch * heads
@@ -83,7 +87,7 @@ def launch_write(
     programs = min(multiprocessors(k.device), tiles * lanes)
     hopper_write_kernel[(programs,)](
         plane(w), plane(k), plane(v), plane(u), plane(u, HALF.value), plane(out, HALF.value), *gates, u, out,
-        counters, counters[1:], time, heads, lanes, tiles, min(together or heads_together(time), lanes),
+        counters, counters[1:], time, heads, lanes, tiles, bundle or write_bundle(tiles),
         w.stride(2), k.stride(2), v.stride(2), scale * LOG2E,
         *gates[0].stride()[:3], *gates[1].stride()[:3],
         TIED=o is not None, HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None,
@@ -92,7 +96,7 @@ def launch_write(
 
 
 def launch_read(
-    q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, o: torch.Tensor, scale: float, together: int | None = None
+    q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, o: torch.Tensor, scale: float, bundle: int | None = None
 ) -> None:
     """o_t = Σ_{i≤t} softmax(scale·k_i·q_t) u_i; q may have several heads to one of k and u."""
     batch, time, heads, width = q.shape
@@ -102,7 +106,7 @@ def launch_read(
     programs = min(multiprocessors(k.device), tiles * lanes)
     hopper_read_kernel[(programs,)](
         plane(q), plane(k), plane(u), o, claimed, time, heads, lanes, tiles,
-        min(together or heads_together(time), lanes), q.stride(2), k.stride(2), scale * LOG2E,
+        bundle or read_bundle(tiles), q.stride(2), k.stride(2), scale * LOG2E,
         SHARED=heads // k.shape[2], STAGES=2 if width == 128 else 3,
         num_warps=4, maxnreg=REGISTERS,
     )  # fmt: skip

@@ -8,12 +8,11 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
-    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
 
-from kernels.hopper_tiles import HALF, NO_SCORE, ROWS, next_claim, place, sync, weights
+from kernels.hopper_tiles import HALF, NO_SCORE, ROWS, load_block, next_claim, place, sync, weights
 
 
 @gluon.jit
@@ -24,7 +23,7 @@ def load_read_tiles(
     """The loading warp: q once a tile, then K and U blocks as their buffers fall free."""
     q_smem, k_smem, u_smem, claims, bars = buffers
     q_full, q_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
-    T, H, lanes, tiles, group = tiling
+    T, H, lanes, tiles, bundle = tiling
     one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     DV: gl.constexpr = u_desc.block_type.shape[1]
     total = tiles * lanes
@@ -34,24 +33,24 @@ def load_read_tiles(
     claims.index(0).store(gl.full([1], index, gl.int32, layout=one))
     mbarrier.arrive(claim_full.index(0), count=1)
     while index < total:
-        shortest, lane = place(index, tiles, lanes, group)
+        shortest, lane = place(index, tiles, lanes, bundle)
         r = tiles - 1 - shortest
         row = (lane // H) * T
         head = lane % H
         source = head // SHARED
         mbarrier.wait(q_empty, (n & 1) ^ 1)
         mbarrier.expect(q_full, q_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(q_desc, [row + r * ROWS, head * q_head], q_full, q_smem)
+        load_block(q_desc, [row + r * ROWS, head * q_head], q_full, q_smem)
         for j in range(0, r + 1):
             stage = kt % STAGES
             phase = ((kt // STAGES) & 1) ^ 1
             at = row + j * ROWS
             mbarrier.wait(k_empty.index(stage), phase)
             mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(k_desc, [at, source * k_head], k_full.index(stage), k_smem.index(stage))
+            load_block(k_desc, [at, source * k_head], k_full.index(stage), k_smem.index(stage))
             mbarrier.wait(u_empty.index(stage), phase)
             mbarrier.expect(u_full.index(stage), u_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(u_desc, [at, source * DV], u_full.index(stage), u_smem.index(stage))
+            load_block(u_desc, [at, source * DV], u_full.index(stage), u_smem.index(stage))
             kt += 1
         n += 1
         index = gl.atomic_add(claim_ptr, 1)
@@ -65,7 +64,7 @@ def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAG
     """A computing warpgroup: the upper 64 rows of every tile, or the lower 64."""
     q_smem, k_smem, u_smem, claims, bars = buffers
     q_full, q_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
-    T, H, lanes, tiles, group = tiling
+    T, H, lanes, tiles, bundle = tiling
     operand: gl.constexpr = q_smem.dtype
     DV: gl.constexpr = u_smem.shape[2]
     score: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
@@ -85,7 +84,7 @@ def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAG
     ut = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        shortest, lane = place(index, tiles, lanes, group)
+        shortest, lane = place(index, tiles, lanes, bundle)
         r = tiles - 1 - shortest
         batch = (lane // H).to(gl.int64)
         head = (lane % H).to(gl.int64)
@@ -142,7 +141,7 @@ def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAG
 
 @gluon.jit
 def hopper_read_kernel(
-    q_desc, k_desc, u_desc, o_ptr, claim_ptr, T, H, lanes, tiles, group, q_head, k_head, factor,
+    q_desc, k_desc, u_desc, o_ptr, claim_ptr, T, H, lanes, tiles, bundle, q_head, k_head, factor,
     SHARED: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """o [B, T, H, DV], contiguous, from q behind a TMA descriptor and k, u of H/SHARED heads behind theirs."""
@@ -174,7 +173,7 @@ def hopper_read_kernel(
     fence_async_shared()
     sync()
     bars = (q_full, q_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty)
-    tiling = (T, H, lanes, tiles, group)
+    tiling = (T, H, lanes, tiles, bundle)
     buffers = (q_smem, k_smem, u_smem, claims, bars)
     gl.warp_specialize(
         [

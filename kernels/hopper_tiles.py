@@ -27,8 +27,10 @@ LOG2E = gl.constexpr(1.4426950408889634)
 NO_SCORE = gl.constexpr(-1e38)
 ROWS = gl.constexpr(128)
 HALF = gl.constexpr(64)
-# the same barrier under the names that Triton 3.6 and later gave it
+# the same things under the names that Triton 3.6 and later gave them
 sync = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
+load_block = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
+store_block = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 
 
 @gluon.jit
@@ -50,12 +52,16 @@ def await_tma_stores(x):
 
 
 @gluon.jit
-def place(index, tiles, lanes, group):
-    """(row tile, sequence·head) of the index-th claim: `group` heads advance together, row tile after row tile."""
-    first = index // (group * tiles) * group
-    offset = index - first * tiles
-    width = min(group, lanes - first)
-    return offset // width, first + offset % width
+def place(index, tiles, lanes, bundle):
+    """(row tile, sequence·head) of the index-th claim.
+
+    `bundle` consecutive row tiles of one head are claimed together, then those of the next head: they run side by side
+    and read the same blocks of K and U at nearly the same time, once from memory and then from the L2 cache.
+    """
+    first = index // (lanes * bundle) * bundle
+    offset = index - first * lanes
+    rows = min(bundle, tiles - first)
+    return first + offset % rows, offset // rows
 
 
 @gluon.jit
@@ -65,7 +71,7 @@ def load_tiles(
 ):  # fmt: skip
     """The loading warp."""
     q_smem, k_smem, u_smem, v_smem = buffers
-    T, H, lanes, tiles, group = tiling
+    T, H, lanes, tiles, bundle = tiling
     q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
     one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     DV: gl.constexpr = u_desc.block_type.shape[1]
@@ -77,21 +83,19 @@ def load_tiles(
     claims.index(0).store(gl.full([1], index, gl.int32, layout=one))
     mbarrier.arrive(claim_full.index(0), count=1)
     while index < total:
-        r, lane = place(index, tiles, lanes, group)
+        r, lane = place(index, tiles, lanes, bundle)
         row = (lane // H) * T
         head = lane % H
         counter = progress_ptr + lane
         done = 0
         mbarrier.wait(q_empty, (n & 1) ^ 1)
         mbarrier.expect(q_full, q_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(q_desc, [row + r * ROWS, head * q_head], q_full, q_smem)
+        load_block(q_desc, [row + r * ROWS, head * q_head], q_full, q_smem)
         for j in range(0, r):
             stage = kt % STAGES
             mbarrier.wait(k_empty.index(stage), ((kt // STAGES) & 1) ^ 1)
             mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(
-                k_desc, [row + j * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage)
-            )
+            load_block(k_desc, [row + j * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage))
             kt += 1
             if j > 0:
                 while done < j:
@@ -99,29 +103,23 @@ def load_tiles(
                 stage = ut % STAGES
                 mbarrier.wait(u_empty.index(stage), ((ut // STAGES) & 1) ^ 1)
                 mbarrier.expect(u_full.index(stage), u_desc.block_type.nbytes)
-                tma.async_copy_global_to_shared(
-                    u_desc, [row + (j - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage)
-                )
+                load_block(u_desc, [row + (j - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage))
                 ut += 1
         stage = kt % STAGES
         mbarrier.wait(k_empty.index(stage), ((kt // STAGES) & 1) ^ 1)
         mbarrier.expect(k_full.index(stage), k_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(
-            k_desc, [row + r * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage)
-        )
+        load_block(k_desc, [row + r * ROWS, head * k_head], k_full.index(stage), k_smem.index(stage))
         kt += 1
         mbarrier.wait(v_empty, (n & 1) ^ 1)
         mbarrier.expect(v_full, v_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(v_desc, [row + r * ROWS, head * v_head], v_full, v_smem)
+        load_block(v_desc, [row + r * ROWS, head * v_head], v_full, v_smem)
         if r > 0:
             while done < r:
                 done = finished_tiles(counter)
             stage = ut % STAGES
             mbarrier.wait(u_empty.index(stage), ((ut // STAGES) & 1) ^ 1)
             mbarrier.expect(u_full.index(stage), u_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(
-                u_desc, [row + (r - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage)
-            )
+            load_block(u_desc, [row + (r - 1) * ROWS, head * DV], u_full.index(stage), u_smem.index(stage))
             ut += 1
         n += 1
         index = gl.atomic_add(claim_ptr, 1)
@@ -133,7 +131,7 @@ def load_tiles(
 @gluon.jit
 def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_bars, v_empty, tiling):
     """The publishing warp. Nobody waits for a partial tile, the last of its sequence: its owners store it, masked."""
-    T, H, lanes, tiles, group = tiling
+    T, H, lanes, tiles, bundle = tiling
     claim_full, claim_empty = claim_bars
     upper_done, lower_done = done_bars
     DV: gl.constexpr = v_smem.shape[1]
@@ -141,15 +139,15 @@ def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_ba
     n = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        r, lane = place(index, tiles, lanes, group)
+        r, lane = place(index, tiles, lanes, bundle)
         row = (lane // H) * T + r * ROWS
         column = (lane % H) * DV
         mbarrier.wait(upper_done, n & 1)
         if (r + 1) * ROWS <= T:
-            tma.async_copy_shared_to_global(u_half_desc, [row, column], v_smem.slice(0, HALF, dim=0))
+            store_block(u_half_desc, [row, column], v_smem.slice(0, HALF, dim=0))
         mbarrier.wait(lower_done, n & 1)
         if (r + 1) * ROWS <= T:
-            tma.async_copy_shared_to_global(u_half_desc, [row + HALF, column], v_smem.slice(HALF, HALF, dim=0))
+            store_block(u_half_desc, [row + HALF, column], v_smem.slice(HALF, HALF, dim=0))
             await_tma_stores(index)
             sync()
             gl.atomic_add(progress_ptr + lane, 1, sem="release", scope="gpu")
@@ -193,7 +191,7 @@ def compute_tiles(
     q_smem, k_smem, u_smem, v_smem, wait_smem, scratch = buffers
     q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
     upper_done, lower_done = done_bars
-    T, H, lanes, tiles, group = tiling
+    T, H, lanes, tiles, bundle = tiling
     a_batch, a_time, a_head, b_batch, b_time, b_head = strides
     operand: gl.constexpr = q_smem.dtype
     DV: gl.constexpr = v_smem.shape[1]
@@ -230,7 +228,7 @@ def compute_tiles(
     ut = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        r, lane = place(index, tiles, lanes, group)
+        r, lane = place(index, tiles, lanes, bundle)
         batch = (lane // H).to(gl.int64)
         head = (lane % H).to(gl.int64)
         start = r * ROWS + FIRST
@@ -397,7 +395,7 @@ def compute_tiles(
                 fence_async_shared()
                 sync()
                 row = (lane // H) * T + start
-                tma.async_copy_shared_to_global(o_half_desc, [row, (lane % H) * DV], out_smem)
+                store_block(o_half_desc, [row, (lane % H) * DV], out_smem)
         n += 1
         index = next_claim(claims, claim_full, claim_empty, n)
     tma.store_wait(0)
@@ -406,7 +404,8 @@ def compute_tiles(
 @gluon.jit
 def hopper_write_kernel(
     q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, claim_ptr,
-    progress_ptr, T, H, lanes, tiles, group, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
+    progress_ptr, T, H, lanes, tiles, bundle, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time,
+    b_head,
     TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """u [B, T, H, DV], and with TIED o, for w = q [B·T, H·D] and k, v behind TMA descriptors; contiguous u and o."""
@@ -455,7 +454,7 @@ def hopper_write_kernel(
     bars = (q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty)
     done_bars = (upper_done, lower_done)
     claim_bars = (claim_full, claim_empty)
-    tiling = (T, H, lanes, tiles, group)
+    tiling = (T, H, lanes, tiles, bundle)
     strides = (a_batch, a_time, a_head, b_batch, b_time, b_head)
     upper_buffers = (q_smem, k_smem, u_smem, v_smem, wait_smem, scratch.index(0))
     lower_buffers = (q_smem, k_smem, u_smem, v_smem, wait_smem, scratch.index(1))

@@ -14,16 +14,19 @@ slots are read out and written afresh after every so many swaps, which is how a 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
 
 from kernels import triton_forward
+from kernels.provenance import surroundings
 
 EXACT_OPERAND = 256  # bf16 has 8 bits of significand: integers are exact up to here
 EXACT_SUM = 2**24  # and float32 has 24
@@ -65,7 +68,7 @@ def read_keys(path: str | Path) -> tuple[np.ndarray, int]:
     try:
         with np.load(path) as stored:
             z, scale = stored["z"], stored["scale"]
-    except (OSError, ValueError, KeyError, EOFError) as problem:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as problem:
         raise ValueError(f"expected an .npz file with arrays z and scale: {problem}") from None
     if z.ndim != 2 or 0 in z.shape or not np.issubdtype(z.dtype, np.integer):
         raise ValueError(f"expected integer keys z [n, d], got {z.dtype} of shape {z.shape}")
@@ -83,7 +86,7 @@ def random_swaps(n: int, steps: int, seed: int) -> np.ndarray:
 
 
 def trace(n: int, swaps: np.ndarray, stops: list[int]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """Which values the two slots of each swap hold before it [steps, 2], and what all slots hold after `stops` swaps."""
+    """Which values the slots of each swap hold before it [steps, 2], and what all slots hold after `stops` swaps."""
     held = list(range(n))
     met = np.empty_like(swaps)
     after = {}
@@ -212,7 +215,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--checkpoints", type=int, default=8, help="times at which all slots are read out (8)")
     parser.add_argument("--rewrite", type=int, help="read out and write afresh after so many swaps (never)")
     parser.add_argument("--device", default="cuda", help="cuda, or cpu under TRITON_INTERPRET=1 (cuda)")
-    parser.add_argument("--json", help="file for the finding")
+    parser.add_argument("--json", help="file for the finding, with what it ran on")
+    parser.add_argument("--commit", help="commit to name there, for a copy that has no git history")
     options = parser.parse_args(arguments)
     try:
         if options.device.startswith("cuda") and not torch.cuda.is_available():
@@ -228,9 +232,12 @@ def main(arguments: list[str] | None = None) -> int:
             rewrite=options.rewrite,
             device=options.device,
         )
-        finding = {**asdict(found), "exact": found.exact}
         if options.json:
-            Path(options.json).write_text(json.dumps(finding) + "\n")
+            words = sys.argv[1:] if arguments is None else arguments
+            account = surroundings(" ".join(["python -m kernels.replay", *words]), options.commit)
+            digest = hashlib.sha256(Path(options.keys).read_bytes()).hexdigest()
+            finding = {**account, "keys_sha256": digest, **asdict(found), "exact": found.exact}
+            Path(options.json).write_text(json.dumps(finding, indent=1) + "\n")
     except (ValueError, OSError) as problem:
         print(f"{parser.prog}: {problem}", file=sys.stderr)
         return 2
