@@ -1,4 +1,4 @@
-"""Theorem 1 replayed, interpreted on the CPU: exact where the keys deserve it, honest where not, plain about bad input."""
+"""Theorem 1 replayed on the CPU: exact where the keys deserve it, honest where not, plain about bad input."""
 
 import json
 
