@@ -9,7 +9,8 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.hopper_read import hopper_read_kernel
-from kernels.hopper_tiles import HALF, ROWS, hopper_write_kernel
+from kernels.hopper_tiles import HALF, ROWS
+from kernels.hopper_write import hopper_write_kernel
 
 # 168 registers a thread are all there are for three warpgroups; the loading warps give most of theirs to the others.
 REGISTERS = 168

@@ -233,8 +233,9 @@ def main(arguments: list[str] | None = None) -> int:
             device=options.device,
         )
         if options.json:
-            words = sys.argv[1:] if arguments is None else arguments
-            account = surroundings(" ".join(["python -m kernels.replay", *words]), options.commit)
+            command = f"python -m kernels.replay {Path(options.keys).name} --steps {found.steps} --seed {found.seed}"
+            command += f" --rewrite {found.rewrite}" if found.rewrite else f" --checkpoints {options.checkpoints}"
+            account = surroundings(command, options.commit)
             digest = hashlib.sha256(Path(options.keys).read_bytes()).hexdigest()
             finding = {**account, "keys_sha256": digest, **asdict(found), "exact": found.exact}
             Path(options.json).write_text(json.dumps(finding, indent=1) + "\n")
