@@ -1,0 +1,198 @@
+"""The kernels as a GPU runs them: `pytest -m gpu`. 16-bit operands, long sequences, races, exactness, memory."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from kernels.attention import deltaformer, write_values
+from kernels.error_model import measure
+from kernels.replay import replay, write_exactly
+from kernels.triton_forward import hopper_kernels
+
+pytestmark = pytest.mark.gpu
+CUDA = torch.device("cuda")
+
+
+def draw(seed, batch, length, heads, width, value_width, shared=1, dtype=torch.bfloat16):
+    source = torch.Generator(CUDA).manual_seed(seed)
+    shapes = (heads * shared, width), (heads, width), (heads, value_width), (heads, width)
+    q, k, v, w = (torch.randn(batch, length, *s, generator=source, device=CUDA).to(dtype) for s in shapes)
+    alpha, beta = (torch.rand(batch, length, heads, generator=source, device=CUDA) for _ in range(2))
+    return q, k, v, w, alpha, beta
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """Memory that comes from torch.empty is NaN, so that what a kernel does not write is seen."""
+    empty = torch.empty
+
+    def poison(*shape, dtype=torch.float32, **options):
+        return empty(*shape, dtype=dtype, **options).fill_(float("nan") if dtype.is_floating_point else -1)
+
+    monkeypatch.setattr(torch, "empty", poison)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    ("length", "width", "value_width", "shared"),
+    [
+        (1, 3, 5, 1),
+        (17, 16, 80, 1),
+        (65, 80, 16, 4),
+        (130, 64, 64, 1),
+        (257, 128, 128, 4),
+        (333, 64, 32, 1),
+        (200, 256, 256, 1),
+    ],
+)
+def test_softmax_is_within_its_bound(dtype, length, width, value_width, shared, poisoned):
+    q, k, v, w, alpha, beta = draw(length, 2, length, 2, width, value_width, shared, dtype)
+    gates = {"alpha": alpha.to(dtype), "beta": beta.to(dtype)} if length % 2 else {}
+    for options in ({"w": w}, {"tied": True}) if shared == 1 else ({"w": w},):
+        assert measure(q, k, v, form="triton", **options, **gates).worst_ratio() <= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    ("write", "read", "width", "value_width"),
+    [
+        ("exp", "linear", 64, 64),
+        ("linear", "exp", 64, 32),
+        ("linear", "relu", 128, 128),
+        ("relu", "relu", 80, 80),
+        ("solu", "round", 16, 64),
+        ("round", "solu", 32, 16),
+    ],
+)
+@pytest.mark.parametrize("gated", [False, True])
+def test_every_similarity_is_within_its_bound(dtype, write, read, width, value_width, gated, poisoned):
+    q, k, v, w, alpha, beta = draw(5, 1, 333, 2, width, value_width, 2, dtype)
+    # short keys and small steps, or unnormalised similarities amplify without end; round sees scores of about one
+    k, w = k / (2 * width**0.5), w / (2 * width**0.5)
+    scale = {"round": 40.0}.get(write)
+    gates = {"alpha": alpha.to(dtype), "beta": (beta / 50).to(dtype)} if gated else {}
+    if not gated:
+        k, w = k / 8, w / 8
+    scales = (scale, None) if scale else None
+    found = measure(q, k, v, w=w, write=write, read=read, scale=scales and (scales[0], 1.0), form="triton", **gates)
+    assert found.unbounded == 0
+    assert found.worst_ratio() <= 1
+
+
+@pytest.mark.parametrize("shape", [(3, 1000, 2, 128), (2, 4096, 4, 64), (1, 16384, 2, 128)])
+@pytest.mark.parametrize("case", ["tied", "untied", "gated"])
+def test_long_sequences_are_right_in_every_row_and_in_every_run(shape, case, poisoned):
+    batch, length, heads, width = shape
+    q, k, v, _, alpha, beta = draw(length, batch, length, heads, width, width)
+    options = {"tied": case != "untied" or None}
+    if case == "gated":
+        options |= {"alpha": alpha, "beta": beta}
+    o, u = deltaformer(q, k, v, return_u=True, **options)
+    o_again, u_again = deltaformer(q, k, v, return_u=True, **options)
+    assert torch.equal(o, o_again)
+    assert torch.equal(u, u_again)
+    exact = {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    o_true, u_true = deltaformer(q.double(), k.double(), v.double(), form="chunked", return_u=True, **exact)
+    for found, true in ((o, o_true), (u, u_true)):
+        size = true.norm(dim=-1)
+        off = (found.double() - true).norm(dim=-1)
+        assert (off <= 2e-2 * size + 4e-3 * size.square().mean().sqrt()).all()
+        assert off.norm() <= 5e-3 * true.norm()
+
+
+def test_beta_zero_is_causal_attention():
+    q, k, v, _, alpha, _ = draw(1, 2, 1500, 4, 128, 128)
+    o = deltaformer(q, k, v, beta=torch.zeros_like(alpha), form="triton")
+    parts = (x.transpose(1, 2) for x in (q, k, v))
+    theirs = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True).transpose(1, 2)
+    assert (o - theirs).float().norm() <= 5e-3 * theirs.float().norm()
+
+
+def test_packed_sequences_are_each_what_they_are_alone():
+    q, k, v, *_ = draw(11, 1, 1000, 2, 64, 64)
+    bounds = [0, 130, 130, 641, 642, 1000]
+    o = deltaformer(q, k, v, tied=True, cu_seqlens=torch.tensor(bounds, device=CUDA), form="triton")
+    for begin, end in pairwise(bounds):
+        alone = deltaformer(*(x[:, begin:end] for x in (q, k, v)), tied=True, form="triton")
+        assert (o[:, begin:end] - alone).float().norm() <= 5e-3 * alone.float().norm()
+
+
+def test_strided_inputs_give_the_bits_of_contiguous_ones():
+    q, k, v, *_ = draw(13, 2, 700, 3, 128, 128)
+    plain = deltaformer(q, k, v, tied=True)
+    strided = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
+    fused = torch.cat([q, k, v], -1).split(128, -1)
+    assert torch.equal(plain, deltaformer(*fused, tied=True))
+    # heads outermost: no plane of rows for TMA where there are several batches, so another kernel may run
+    other = deltaformer(*strided, tied=True)
+    assert (plain - other).float().norm() <= 5e-3 * plain.float().norm()
+
+
+@pytest.mark.parametrize(("width", "value_width", "scale"), [(128, 64, 449_999), (128, 64, 450_002), (64, 32, 330_000)])
+def test_integer_keys_are_computed_to_the_last_integer(width, value_width, scale):
+    source = torch.Generator(CUDA).manual_seed(scale)
+    length = 3000
+    k = torch.randint(-127, 128, (length, width), generator=source, device=CUDA).float()
+    v = torch.randint(-3, 4, (length, value_width), generator=source, device=CUDA).float()
+    uncertified = torch.zeros(1, dtype=torch.int32, device=CUDA)
+    u = write_exactly(k, v, scale, torch.bfloat16, uncertified)
+    scores = (k.double() @ k.double().T).long()
+    below, rest = scores.div(scale, rounding_mode="floor"), scores.remainder(scale)
+    rounded = below + ((2 * rest > scale) | ((2 * rest == scale) & (below % 2 == 1))).long()
+    found = torch.zeros(length, value_width, dtype=torch.int64)
+    weights, values = rounded.tril(-1).cpu(), v.long().cpu()
+    for t in range(length):
+        at = weights[t].nonzero().flatten()
+        found[t] = values[t] - (weights[t, at, None] * found[at]).sum(0)
+    assert found.abs().max() > 3
+    assert torch.equal(u.long().cpu(), found)
+    assert int(uncertified) == 0
+
+
+def test_integers_that_outgrow_bf16_are_reported():
+    source = torch.Generator(CUDA).manual_seed(1)
+    k = torch.randint(-127, 128, (3000, 64), generator=source, device=CUDA).float()
+    v = torch.randint(-3, 4, (3000, 32), generator=source, device=CUDA).float()
+    uncertified = torch.zeros(1, dtype=torch.int32, device=CUDA)
+    u = write_exactly(k, v, 200_000, torch.bfloat16, uncertified)
+    assert u.abs().max() > 256
+    assert int(uncertified) > 0
+
+
+@pytest.mark.parametrize("rewrite", [None, 700])
+def test_a_replay_of_orthogonal_keys_is_exact(rewrite):
+    found = replay(torch.eye(64, dtype=torch.int64).numpy() * 5, 25, 5000, 0, values=32, rewrite=rewrite)
+    assert found.exact
+
+
+def test_a_replay_sees_keys_that_are_not_orthogonal_enough():
+    keys = torch.randint(-3, 4, (40, 8), generator=torch.Generator().manual_seed(0)).numpy()
+    assert not replay(keys, 32, 60, 0, values=8).exact
+
+
+def test_memory_is_the_outputs_and_a_counter_a_head():
+    q, k, v, *_ = draw(2, 1, 16384, 4, 128, 128)
+    deltaformer(q, k, v, tied=True)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    deltaformer(q, k, v, return_u=True)
+    torch.cuda.synchronize()
+    assert torch.cuda.max_memory_allocated() - before <= 2 * q.nbytes + 2**16
+
+
+def test_u_alone_is_the_u_of_the_whole():
+    q, k, v, *_ = draw(3, 2, 900, 2, 64, 64)
+    _, u = deltaformer(q, k, v, tied=True, return_u=True)
+    assert torch.equal(u, write_values(k, v, w=q))
+
+
+def test_hopper_machines_run_the_hopper_kernels():
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("no Hopper GPU")
+    hopper = hopper_kernels(CUDA)
+    q, k, v, *_ = draw(0, 2, 300, 2, 64, 64)
+    assert hopper is not None
+    assert hopper.suits(q, k, v, None)
+    assert not hopper.suits(q, k, v[..., :32], None)
