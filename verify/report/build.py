@@ -19,10 +19,11 @@ from verify.sweep import executor, sweep
 
 @dataclass(frozen=True)
 class Plate:
-    """An exhibit as it stands on the page: its numbers, or why there are none."""
+    """An exhibit as it stands on the page: its numbers and pictures (SVG, one a view), or why there are none."""
 
     exhibit: Exhibit
     numbers: Mapping[str, Any] | None
+    pictures: Sequence[str] = ()
     absent: str = ""
 
 
@@ -75,23 +76,35 @@ def build(
 
 
 def compute_point(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of one exhibit (or why there are none here), or the ruling on one claim."""
+    """The numbers and pictures of one exhibit (or why there are none here), or the ruling on one claim."""
     if "claim" in spec:
         ruling = ledger()[spec["claim"]].decided().ruling
         assert ruling is not None
         return dict(vars(ruling))
     exhibit = next(e for e in exhibits() if e.id == spec["exhibit"])
     try:
-        return {"numbers": jsonable(exhibit.compute(spec["quick"]))}
+        numbers = jsonable(exhibit.compute(spec["quick"]))
     except NotRun as reason:
         return {"absent": str(reason)}
+    return {"numbers": numbers, "pictures": draw_all(exhibit, numbers)}
+
+
+def draw_all(exhibit: Exhibit, numbers: dict[str, Any]) -> list[str]:
+    """The exhibit's pictures as inline SVG, the figure itself first."""
+    from matplotlib import rc_context
+
+    from verify.report.style import STYLE
+    from verify.report.svg import inline_svg
+
+    draws = (exhibit.draw, *(draw for _, draw in exhibit.views))
+    with rc_context(STYLE):
+        return [inline_svg(draw(numbers), f"{exhibit.id}-{i}", exhibit.alt) for i, draw in enumerate(draws)]
 
 
 def _plate(exhibit: Exhibit, point: Mapping[str, Any] | None) -> Plate:
     if point is None:
-        return Plate(exhibit, None, "Not in these records.")
-    # as JSON gives them back, whether they were kept or are fresh
-    return Plate(exhibit, jsonable(point.get("numbers")), point.get("absent", ""))
+        return Plate(exhibit, None, absent="Not in these records.")
+    return Plate(exhibit, point.get("numbers"), point.get("pictures", ()), point.get("absent", ""))
 
 
 def _ruling(found: Mapping[str, Any]) -> Ruling:
