@@ -21,6 +21,10 @@ def draw(numbers):
     return figure
 
 
+def _formula():
+    return "<mi>x</mi>"
+
+
 def _absent(quick):
     raise NotRun("Needs torch: pip install torch")
 
@@ -60,7 +64,7 @@ def small(monkeypatch):
     report = SmallReport()
     headline = lambda n: f"Found {len(n['rows'])} " + HOSTILE  # noqa: E731
     exhibits = [
-        _exhibit("one", "capacity", report.compute, views=(("other", draw),), headline=headline),
+        _exhibit("one", "capacity", report.compute, views=(("other", draw),), headline=headline, formula=_formula),
         _exhibit("two", "kernels", _absent),
     ]
     claims = [

@@ -79,6 +79,7 @@ def test_finished_points_are_reused_and_the_modes_kept_apart(small, tmp_path):
 def test_what_did_not_run_says_how(small, tmp_path):
     text = small.write(tmp_path / "i.html")
     assert "Not run here." in text
+    assert text.count("<math") == 1  # and no formula where there is none
     assert "pip install torch" in text
 
 

@@ -98,7 +98,13 @@ def _headline(plate: Plate) -> dict[str, Any]:
 
 def _plate(plate: Plate) -> dict[str, Any]:
     e = plate.exhibit
-    shown: dict[str, Any] = {"e": e, "absent": plate.absent, "formula": Markup(e.formula()), "pictures": [], "rows": []}
+    shown: dict[str, Any] = {
+        "e": e,
+        "absent": plate.absent,
+        "formula": _mathml(e.formula()),
+        "pictures": [],
+        "rows": [],
+    }
     if plate.numbers is None:
         return shown
     numbers = dict(plate.numbers)
@@ -113,6 +119,11 @@ def _plate(plate: Plate) -> dict[str, Any]:
     shown["json"] = _link(text, "application/json")
     shown["csv"] = _link(_csv(numbers), "text/csv")
     return shown
+
+
+def _mathml(formula: str) -> Markup:
+    """The formula as a block of its own; sympy writes what stands inside the `math` element."""
+    return Markup(f'<math display="block">{formula}</math>') if formula else Markup("")
 
 
 def _link(text: str, kind: str) -> str:
