@@ -45,7 +45,8 @@ def deltaformer(
 
     w: the write queries; k by default (D App. E). w = q, given as the same tensor or by `tied=True`, is the tied case
       of flash-linear-attention; with softmax twice and one scale its o costs no second pass.
-    alpha, beta: gates, 1 by default. beta = 0 with alpha = 1 is causal attention.
+    alpha, beta: gates, 1 by default. beta = 0 with alpha = 1 is causal attention. Softmax writes are accurate for
+      0 ≤ beta ≤ 1; beyond, the Hopper kernel's product form loses digits (docs/kernel-notes.md), the others do not.
     write, read: κ₁, κ₂, each one of softmax, exp, linear, relu, round, solu, taken of scale·(x·y). Softmax is over
       i < t for writing, i ≤ t for reading; an empty row is zero.
     scale: one positive number for both, or a pair (write, read); None means, for each of the two by itself, 1/√D for
