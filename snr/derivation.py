@@ -12,7 +12,7 @@ from functools import lru_cache
 import sympy
 
 from snr.expression import symbol
-from snr.similarity import Similarity
+from snr.similarity import Similarity, as_similarity
 
 X, TAU, D = symbol("x"), symbol("tau"), symbol("d")
 S = sympy.Symbol("s", positive=True)  # ‖k_i‖²
@@ -68,8 +68,9 @@ def _plain(formula: sympy.Basic) -> str:
 
 
 @lru_cache(maxsize=64)
-def derive(similarity: Similarity) -> Derivation:
-    """The derivation of the inverse SNR of `similarity` for Gaussian keys."""
+def derive(similarity: Similarity | str) -> Derivation:
+    """The derivation of the inverse SNR of `similarity` (or its name or expression) for Gaussian keys."""
+    similarity = as_similarity(similarity)
     g = similarity.expression
     signal = g.subs(X, S)
     steps = [

@@ -18,7 +18,7 @@ from snr.keys import Gaussian, KeyLaw, Stored
 from snr.measured import Measured, Scaled
 from snr.parallel import in_order
 from snr.reach import reach_of
-from snr.similarity import Similarity
+from snr.similarity import Similarity, as_similarity
 from snr.spec import STATISTICS, make_spec
 from snr.stopping import Progress, Stop
 
@@ -26,7 +26,7 @@ __all__ = ["STATISTICS", "measure"]
 
 
 def measure(
-    similarity: Similarity,
+    similarity: Similarity | str,
     n: int,
     d: int,
     tau: float,
@@ -46,17 +46,17 @@ def measure(
 ) -> Measured:
     """Measure the inverse SNR of a memory of n pairs with keys of width d.
 
-    keys: a law (default Gaussian) or stored keys, whose n and d must be the ones given. heads: split the width into
-    that many memories of width d/heads and average over them. probes: recall only that many stored keys of each memory
-    (default all up to 8192, else 1024). d_v: width of the values (default the keys' width). stop: see snr.stopping;
-    half of its seconds goes to the importance-sampled estimate. cross_check: stops the direct estimate where there is
-    an importance-sampled one that it only checks (default: the same rule, timed from the start). progress is called
-    with the current estimate.
+    similarity: a Similarity, or its name or expression in x, tau, d. keys: a law (default Gaussian) or stored keys,
+    whose n and d must be the ones given. heads: split the width into that many memories of width d/heads and average
+    over them. probes: recall only that many stored keys of each memory (default all up to 8192, else 1024). d_v: width
+    of the values (default the keys' width). stop: see snr.stopping; half of its seconds goes to the importance-sampled
+    estimate. cross_check: stops the direct estimate where there is an importance-sampled one that it only checks
+    (default: the same rule, timed from the start). progress is called with the current estimate.
 
     Raises ValueError for values out of range.
     """
     keys = Gaussian() if keys is None else keys
-    spec = make_spec(similarity, n, d, tau, keys, statistic, confidence, values, d_v, probes, heads)
+    spec = make_spec(as_similarity(similarity), n, d, tau, keys, statistic, confidence, values, d_v, probes, heads)
     start = time.monotonic()
     flags: dict[str, str] = {}
     scaled: dict[str, Scaled] = {}

@@ -23,7 +23,7 @@ import numpy as np
 from snr import closed_forms, expectation
 from snr.closed_forms import Form, form
 from snr.expectation import Expectation
-from snr.similarity import Similarity
+from snr.similarity import Similarity, as_similarity
 
 KEYS = ("gaussian", "sphere")
 PAPER = ("linear", "relu", "exp", "solu")
@@ -91,7 +91,7 @@ class Predictions:
 
 
 def predict(
-    similarity: Similarity,
+    similarity: Similarity | str,
     n: int,
     d: int,
     tau: float,
@@ -103,12 +103,15 @@ def predict(
 ) -> Predictions:
     """Predictions for a memory of n pairs with keys of total width d, split over `heads` heads of width d/heads.
 
+    similarity: a Similarity, or its name or expression in x, tau, d.
     tau is that of one head (√(d/heads) for "sqrt"). The heads are equal in law, so each statistic is that of one
     memory of width d/heads. d_v: width of Gaussian values, which only `typical` depends on (None: values averaged out).
     `typical` = False leaves the median out (it is the one prediction that takes tenths of a second).
 
-    Raises ValueError for n < 1, d < 1, tau not positive and finite, heads that do not divide d, or an unknown key law.
+    Raises ValueError for n < 1, d < 1, tau not positive and finite, heads that do not divide d, an unknown key law, or
+    a text that is no similarity.
     """
+    similarity = as_similarity(similarity)
     width = _check(n, d, tau, keys, heads)
     law = "sphere" if similarity.cosine else keys
     _check_real(similarity, width, tau)

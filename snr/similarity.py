@@ -114,6 +114,11 @@ def similarity(text: str) -> Similarity:
     return made
 
 
+def as_similarity(given: Similarity | str) -> Similarity:
+    """A similarity as it is, and the one that a text means. Raises ValueError as `similarity` does."""
+    return similarity(given) if isinstance(given, str) else given
+
+
 # --- numpy twins of the built-in ones ---
 
 

@@ -30,7 +30,7 @@ from snr.expectation import log_second_moment
 from snr.keys import Stored, effective_dimension
 from snr.memory import recall_stored, route
 from snr.predictions import Prediction, paper_log
-from snr.similarity import Similarity
+from snr.similarity import Similarity, as_similarity
 
 Array = NDArray[Any]
 
@@ -52,9 +52,13 @@ class StoredPredictions:
         return {name: None if log is None else _exp(log) for name, log in logs.items()} | {"d_eff": self.d_eff}
 
 
-def predict_stored(similarity: Similarity, keys: Stored, tau: float) -> StoredPredictions:
-    """The five predictions for stored keys recalled with every stored key. Cosine similarities see ‖k‖ = √d."""
-    if similarity.cosine:
+def predict_stored(similarity: Similarity | str, keys: Stored, tau: float) -> StoredPredictions:
+    """The five predictions for stored keys recalled with every stored key. Cosine similarities see ‖k‖ = √d.
+
+    similarity: a Similarity, or its name or expression in x, tau, d.
+    """
+    g = as_similarity(similarity)
+    if g.cosine:
         keys = keys.normalised()
     n, d = keys.n, keys.d
     heads = [head.astype(np.float64) for head in keys.array]
@@ -64,17 +68,15 @@ def predict_stored(similarity: Similarity, keys: Stored, tau: float) -> StoredPr
     def over_heads(
         variance: Callable[[_Moments], Array], mean: Callable[[_Moments], Array] | None = None
     ) -> float | None:
-        logs = (
-            _gaussian(similarity, tau, d, h.squares, variance(h), 0.0 if mean is None else mean(h)) for h in moments
-        )
+        logs = (_gaussian(g, tau, d, h.squares, variance(h), 0.0 if mean is None else mean(h)) for h in moments)
         return _mean_of_logs(logs)
 
     return StoredPredictions(
-        paper=paper_log(similarity, n, d, tau),
+        paper=paper_log(g, n, d, tau),
         norms=over_heads(lambda h: h.squares * h.isotropic),
         covariance=over_heads(lambda h: h.second),
         mean_and_covariance=over_heads(lambda h: h.second - h.first**2, lambda h: h.first),
-        effective_dimension=_mean_of_logs(_effective(similarity, n, e).log for e in d_eff),
+        effective_dimension=_mean_of_logs(_effective(g, n, e).log for e in d_eff),
         d_eff=float(np.mean(d_eff)),
     )
 
