@@ -63,9 +63,8 @@ class Claim:
             ruling = self.check()
         return replace(self, ruling=ruling)
 
-    def to_json(self) -> dict[str, Any]:
-        if self.ruling is None:
-            raise ValueError(f"claim {self.id} has not been decided")
+    def words(self) -> dict[str, Any]:
+        """What is claimed, and the command that decides it, before anything is decided."""
         return {
             "id": self.id,
             "source": self.source,
@@ -73,6 +72,13 @@ class Claim:
             "assumptions": list(self.assumptions),
             "repairs": self.repairs or None,
             "command": self.command or f"python -m verify claims --only {self.id}",
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        if self.ruling is None:
+            raise ValueError(f"claim {self.id} has not been decided")
+        return {
+            **self.words(),
             "verdict": str(self.ruling.verdict),
             "evidence": str(self.ruling.evidence),
             "detail": self.ruling.detail,

@@ -29,9 +29,10 @@ def ledger() -> dict[str, Claim]:
 
 
 def section_of(claim: Claim) -> str:
-    """The section of the paper that a claim's source names: `P §2.1.1 eq. 13` is in `P §2.1`."""
+    """The section of the paper that a claim's source names (`P §2.1.1 eq. 13` is in `P §2.1`), or "Other sources"."""
     match = re.match(r"([PD] (?:§\d+(?:\.\d+)?|App\. [A-Z]|Table \d+|Fig\.? ?\d+))", claim.source)
-    return match.group(1) if match else claim.source.split(",")[0]
+    paper = re.match(r"[PD](?=,)", claim.source)
+    return match.group(1) if match else paper.group() if paper else "Other sources"
 
 
 def by_section(claims: Iterable[Claim]) -> list[Claim]:

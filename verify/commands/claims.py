@@ -27,8 +27,10 @@ def run(options: Options, session: Session) -> Finding:
 
     claims = ledger()
     for prefix in options.only:
-        if not any(name.startswith(prefix) for name in claims):
-            raise BadInput(f"--only {prefix}: expected the beginning of a claim's id; see verify claims --list")
+        if not prefix or not any(name.startswith(prefix) for name in claims):
+            raise BadInput(f"--only {prefix!r}: expected the beginning of a claim's id; see verify claims --list")
+    if options.list and options.markdown:
+        raise BadInput(f"--markdown {options.markdown}: expected without --list, which decides nothing to write")
     if options.markdown:
         check_writable("--markdown", options.markdown)
     chosen = by_section(c for name, c in claims.items() if not options.only or name.startswith(options.only))
@@ -37,7 +39,8 @@ def run(options: Options, session: Session) -> Finding:
             Table(section, ("id", "source", "statement"), [(c.id, c.source, c.statement) for c in group])
             for section, group in groupby(chosen, key=section_of)
         ]
-        return Finding("claims", asdict(options), tables=tables, summary=f"{len(chosen)} claims")
+        points = [claim.words() for claim in chosen]
+        return Finding("claims", asdict(options), points, tables=tables, summary=f"{len(chosen)} claims")
     decided: list[Claim] = []
     start = time.monotonic()
     for number, claim in enumerate(chosen, 1):
@@ -55,7 +58,7 @@ def run(options: Options, session: Session) -> Finding:
         asdict(options),
         claims=decided,
         tables=[
-            Table(section, ("id", "source", "verdict", "evidence", "why"), [_row(c) for c in group])
+            Table(section, ("id", "source", "verdict", "evidence", "why, and the command that decides it"), [_row(c) for c in group])
             for section, group in groupby(decided, key=section_of)
         ],
         summary="; ".join(f"{n} {v}" for v, n in counts.items()),
@@ -68,10 +71,14 @@ def _order(decided: list[Claim]) -> list[str]:
 
 
 def _row(claim: Claim) -> tuple[str, ...]:
-    assert claim.ruling is not None
-    return (claim.id, claim.source, str(claim.ruling.verdict), str(claim.ruling.evidence), claim.ruling.detail)
+    row = claim.to_json()
+    return (claim.id, claim.source, row["verdict"], row["evidence"], f"{row['detail']}\n$ {row['command']}")
 
 
+SOURCES = (
+    "Statements are this project's summaries of the sources named, not quotations: the papers' full text was not at "
+    "hand, so section, equation and table numbers are to be checked against it before a verdict is quoted."
+)
 COLUMNS = ("id", "source", "statement", "verdict", "evidence", "why", "command")
 
 
@@ -79,7 +86,7 @@ def markdown(decided: Sequence[Claim]) -> str:
     """The ledger as Markdown, a table a section of the papers; the same text for the same rulings."""
     from verify.claims import by_section, section_of
 
-    lines = ["# Claims", "", "Written by `python -m verify claims --markdown CLAIMS.md`; do not edit by hand."]
+    lines = ["# Claims", "", "Written by `python -m verify claims --markdown CLAIMS.md`; do not edit by hand.", "", SOURCES]
     for section, group in groupby(by_section(decided), key=section_of):
         lines += ["", f"## {section}", "", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
         lines += ["| " + " | ".join(cells(claim)) + " |" for claim in group]
