@@ -61,6 +61,11 @@ def substitution_inverse(a: Matrix) -> Matrix:
     return recurrent(a, identity(len(a)).astype(a.dtype))
 
 
+def row_sum_norm(matrix: Matrix) -> Any:
+    """‖M‖∞, the largest sum of absolute values in a row."""
+    return max(sum(map(abs, row)) for row in matrix)
+
+
 def largest_growth(length: int) -> Fraction:
     """max |u_t| over t < length, row-stochastic A, 0 ≤ β ≤ 1 and |v| ≤ 1, by going through every extreme point.
 

@@ -72,25 +72,30 @@ class Growth:
     u_from_write: float
     o_from_write: float
     o_from_read: float
-    inverse_norm: float  # ‖(I + A)⁻¹‖, spectral
+    share_of_bound: float  # u_from_write over ‖(I + A)⁻¹‖ (spectral) times ‖A‖ (Frobenius); 0 for A = 0
 
 
 def growth(name: str, width: int, k: Array, v: Array, rng: np.random.Generator, read: str = "softmax") -> Growth:
     """Round every similarity by an independent relative error uniform in ±ROUNDING and see what becomes of u and o."""
+    from scipy.linalg import solve_triangular
+
     scores = k @ k.T
     a1, a2 = SIMILARITIES[name](scores, width, True), SIMILARITIES[read](scores, width, False)
-    u = lower_inverse(a1) @ v
+    inverse = lower_inverse(a1)
+    u = inverse @ v
     o = a2 @ u
+    bound = float(np.linalg.norm(inverse, 2) * np.linalg.norm(a1))
 
     def rounded(matrix: Array) -> Array:
         return matrix * (1 + ROUNDING * rng.uniform(-1, 1, matrix.shape))
 
-    u_changed = lower_inverse(rounded(a1)) @ v
+    u_changed = solve_triangular(np.eye(len(a1)) + rounded(a1), v, lower=True, unit_diagonal=True)
+    grown = _relative(u_changed, u) / ROUNDING
     return Growth(
-        _relative(u_changed, u) / ROUNDING,
+        grown,
         _relative(a2 @ u_changed, o) / ROUNDING,
         _relative(rounded(a2) @ u, o) / ROUNDING,
-        float(np.linalg.norm(lower_inverse(a1), 2)),
+        grown / bound if bound else 0.0,
     )
 
 

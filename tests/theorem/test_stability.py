@@ -42,5 +42,12 @@ def test_errors_grow_no_further_than_the_inverse_allows():
         found = stability.growth(name, 32, k, rng.standard_normal((96, 8)), rng)
         lower = stability.SIMILARITIES[name](k @ k.T, 32, True)
         # ‖δU‖ ≤ ‖(I+A+δA)⁻¹‖ ‖δA‖ ‖U‖ with ‖δA‖ at most the rounding times ‖A‖ in the Frobenius norm
-        limit = 1.1 * found.inverse_norm * np.linalg.norm(lower)
-        assert found.u_from_write <= limit + 1e-9
+        bound = np.linalg.norm(np.linalg.inv(np.eye(96) + lower), 2) * np.linalg.norm(lower)
+        assert found.share_of_bound == pytest.approx(found.u_from_write / bound, rel=1e-6)
+        assert found.share_of_bound <= 1.1
+
+
+def test_similarities_with_nothing_to_round_share_nothing_of_the_bound():
+    k = stability.keys(1, 4, 0.0, np.random.default_rng(0))
+    found = stability.growth("linear", 4, k, np.ones((1, 2)), np.random.default_rng(0))
+    assert (found.u_from_write, found.share_of_bound) == (0.0, 0.0)

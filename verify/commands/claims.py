@@ -58,7 +58,11 @@ def run(options: Options, session: Session) -> Finding:
         asdict(options),
         claims=decided,
         tables=[
-            Table(section, ("id", "source", "verdict", "evidence", "why, and the command that decides it"), [_row(c) for c in group])
+            Table(
+                section,
+                ("id", "source", "verdict", "evidence", "why, and the command that decides it"),
+                [_row(c) for c in group],
+            )
             for section, group in groupby(decided, key=section_of)
         ],
         summary="; ".join(f"{n} {v}" for v, n in counts.items()),
@@ -86,7 +90,13 @@ def markdown(decided: Sequence[Claim]) -> str:
     """The ledger as Markdown, a table a section of the papers; the same text for the same rulings."""
     from verify.claims import by_section, section_of
 
-    lines = ["# Claims", "", "Written by `python -m verify claims --markdown CLAIMS.md`; do not edit by hand.", "", SOURCES]
+    lines = [
+        "# Claims",
+        "",
+        "Written by `python -m verify claims --markdown CLAIMS.md`; do not edit by hand.",
+        "",
+        SOURCES,
+    ]
     for section, group in groupby(by_section(decided), key=section_of):
         lines += ["", f"## {section}", "", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
         lines += ["| " + " | ".join(cells(claim)) + " |" for claim in group]
