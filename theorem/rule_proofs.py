@@ -9,6 +9,7 @@ from theorem.potential import kronecker_rank
 from theorem.rule import Rule
 from theorem.rules import catalogue
 from theorem.updates import (
+    SMALL,
     LARGE,
     SIZES,
     Boundedness,
@@ -77,6 +78,7 @@ def _instance(jacobian: Any, rule: Rule) -> Any:
 
 def verdict_words(rule: Rule, proofs: Proofs) -> str:
     """One line of reason."""
+    at = f"at d_v×d = {SMALL[0]}×{SMALL[1]}"
     words = [_identity_words(rule, proofs)] if rule.objective else []
     if not proofs.plain:
         words.append("the Jacobian is not symmetric, so no plain potential")
@@ -84,10 +86,10 @@ def verdict_words(rule: Rule, proofs: Proofs) -> str:
         words.append(f"needs {proofs.terms} terms A S B, so outside P's form")
     if proofs.bounded:
         state = "bounded below" if proofs.bounded.bounded else "unbounded below"
-        words.append(f"{state} ({proofs.bounded.reason})" if proofs.bounded.proved else f"{state}: NOT proved")
+        words.append(f"{state} {at} ({proofs.bounded.reason})" if proofs.bounded.proved else f"{state}: NOT proved")
     if rule.spectrum:
         listed = ", ".join(f"{value} ({count})" for value, count in rule.spectrum)
-        words.append(f"spectrum {listed}{'' if proofs.spectrum else ' NOT proved'}")
+        words.append(f"spectrum {at} {listed}{'' if proofs.spectrum else ' NOT proved'}")
     words += [f"{text}{'' if holds else ': NOT proved'}" for text, holds in proofs.equivalences.items()]
     return "; ".join(words)
 

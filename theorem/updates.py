@@ -164,7 +164,10 @@ class Boundedness:
     reason: str
 
 
-def boundedness(rule: Rule, d_v: int = 2, d: int = 2) -> Boundedness:
+SMALL = (2, 2)  # (d_v, d) of the proofs that an objective is bounded below or not, and of the spectra
+
+
+def boundedness(rule: Rule, d_v: int = SMALL[0], d: int = SMALL[1]) -> Boundedness:
     """Prove the rule's word on its objective, for generic entries in the domain of its kinds.
 
     Bounded: ∂L/∂S = 0 at `witness` and the Hessian's principal minors are all nonnegative, so the witness is a global
@@ -187,14 +190,16 @@ def boundedness(rule: Rule, d_v: int = 2, d: int = 2) -> Boundedness:
 
 
 def _is_positive_semidefinite(matrix: Any) -> bool:
-    """Every principal minor is a sum of monomials that are nonnegative under the symbols' assumptions."""
+    """Every principal minor of every block is a sum of monomials that are nonnegative under the symbols' assumptions."""
     from itertools import combinations
 
-    for size in range(1, matrix.rows + 1):
-        for chosen in combinations(range(matrix.rows), size):
-            minor = sympy.factor(matrix.extract(list(chosen), list(chosen)).det(method="berkowitz"))
-            if not _is_nonnegative(minor):
-                return False
+    blocks = {matrix.extract(block, block).as_immutable() for block in matrix.connected_components()}
+    for block in blocks:
+        for size in range(1, block.rows + 1):
+            for chosen in combinations(range(block.rows), size):
+                minor = sympy.factor(block.extract(list(chosen), list(chosen)).det(method="berkowitz"))
+                if not _is_nonnegative(minor):
+                    return False
     return True
 
 
@@ -204,7 +209,7 @@ def _is_nonnegative(expression: Any) -> bool:
     return bool(sympy.factor(denominator).is_positive) and all(m.is_nonnegative is True for m in monomials)
 
 
-def spectrum_is_proved(rule: Rule, d_v: int = 2, d: int = 2) -> bool:
+def spectrum_is_proved(rule: Rule, d_v: int = SMALL[0], d: int = SMALL[1]) -> bool:
     """Whether the characteristic polynomial of S ↦ U(S) - C is Π (x - λ)^m for the rule's list, identically."""
     values = generic(rule.kinds, d_v, d)
     jacobian = decide(apply(rule, values, SYMBOLIC), values["S"]).jacobian

@@ -193,7 +193,7 @@ def softmax_growth() -> Ruling:
 
 
 def _predecessor_softmax(length: int, odds: int) -> tuple[Any, Any]:
-    """κ₁ over i < t and κ₂ over i ≤ t, exactly, where token t's predecessor weighs `odds` times any other (e^s = odds)."""
+    """κ₁ over i < t and κ₂ over i ≤ t, where a token's predecessor weighs e^s = `odds` times any other."""
     import numpy as np
 
     weights = np.ones((length, length), dtype=int)
