@@ -13,7 +13,7 @@ P's convergence holds under 1. For isotropic keys 2 settles around E‖k‖ S*.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import pairwise, permutations, product
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,23 @@ def normalised_floor(d: int, beta: float, residual_trace: float) -> float:
     if not 0 < beta < 2:
         raise ValueError(f"expected a step size in (0, 2), got {beta}")
     return beta * residual_trace * d / ((2 - beta) * (d - 2)) if d > 2 else math.inf
+
+
+def normalised_step_contracts_exactly(d: int) -> bool:
+    """Whether P = k kᵀ/‖k‖² is a projection whose average over the signed permutations of a generic key is I/d.
+
+    Both are identities in the entries of k. So for every law of keys that signed permutations leave unchanged, Gaussian
+    ones among them, E‖e (I - P)‖² = ‖e‖² - e E[P] eᵀ = (1 - 1/d) ‖e‖² for any row e.
+    """
+    k = sympy.Matrix(sympy.symbols(f"k1:{d + 1}", real=True))
+    project = lambda x: x * x.T / (x.T * x)[0, 0]  # noqa: E731
+    square = (project(k) * project(k) - project(k)).applyfunc(sympy.simplify)
+    total = sympy.zeros(d, d)
+    for order in permutations(range(d)):
+        for signs in product((1, -1), repeat=d):
+            total += project(sympy.Matrix([sign * k[i] for sign, i in zip(signs, order)]))
+    mean = (total / (2**d * math.factorial(d))).applyfunc(sympy.simplify)
+    return bool(square.is_zero_matrix and mean == sympy.eye(d) / d)
 
 
 def key_alone_distance(d: int) -> float:

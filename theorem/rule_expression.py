@@ -172,11 +172,18 @@ class _Symbolic:
         return sympy.diag(*x)
 
     def inv(self, x: Any) -> Any:
-        return x.inv()
+        import sympy
+
+        try:
+            return x.inv()
+        except sympy.matrices.exceptions.NonInvertibleMatrixError:
+            raise ValueError(f"inv of a singular matrix, at {x.rows}×{x.cols}") from None
 
     def sqrt(self, x: Any) -> Any:
         import sympy
 
+        if x.is_negative:
+            raise ValueError(f"sqrt of a negative number, {x}")
         return sympy.sqrt(x)
 
     def hadamard(self, x: Any, y: Any) -> Any:
@@ -203,9 +210,13 @@ class _Numeric:
     def inv(self, x: Any) -> Any:
         import numpy as np
 
+        if np.linalg.matrix_rank(x) < len(x):
+            raise ValueError("inv of a singular matrix")
         return np.linalg.inv(x)
 
     def sqrt(self, x: Any) -> Any:
+        if x < 0:
+            raise ValueError(f"sqrt of a negative number, {x:g}")
         return math.sqrt(x)
 
     def hadamard(self, x: Any, y: Any) -> Any:
@@ -241,6 +252,8 @@ def evaluate(node: Node, values: Mapping[str, Any], algebra: Any) -> Any:
             product = algebra.matmul(x, rest[0])
             return product[0, 0] if node.shape == SCALAR else product
         case "/":
+            if rest[0] == 0:
+                raise ValueError("division by zero")
             return x / rest[0]
         case "**":
             return x ** int(node.args[1].value)

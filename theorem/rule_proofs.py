@@ -9,9 +9,9 @@ from theorem.potential import kronecker_rank
 from theorem.rule import Rule
 from theorem.rules import catalogue
 from theorem.updates import (
-    SMALL,
     LARGE,
     SIZES,
+    SMALL,
     Boundedness,
     boundedness,
     decide_rule,

@@ -190,7 +190,7 @@ def boundedness(rule: Rule, d_v: int = SMALL[0], d: int = SMALL[1]) -> Boundedne
 
 
 def _is_positive_semidefinite(matrix: Any) -> bool:
-    """Every principal minor of every block is a sum of monomials that are nonnegative under the symbols' assumptions."""
+    """Every principal minor of every block is a sum of monomials that are nonnegative by the symbols' assumptions."""
     from itertools import combinations
 
     blocks = {matrix.extract(block, block).as_immutable() for block in matrix.connected_components()}

@@ -230,3 +230,9 @@ def test_contexts_refuse_a_change_outside():
     for wrong in (0, 9, -1):
         with pytest.raises(ValueError, match="change"):
             in_context.draw(1, 9, wrong, 3, 2, 0)
+
+
+def test_normalised_step_contracts_exactly_and_the_check_can_fail(monkeypatch):
+    assert context.normalised_step_contracts_exactly(2)
+    monkeypatch.setattr(context, "permutations", lambda items: [tuple(items)] * 2)  # d! copies of one order
+    assert not context.normalised_step_contracts_exactly(2)

@@ -95,6 +95,8 @@ def test_markdown_groups_by_section_and_keeps_cells_whole():
         ("P App. C, eq. 41-42", "P App. C"),
         ("D Table 6", "D Table 6"),
         ("D, language modelling", "D"),
+        ("Wang, Shi, Fox 2025", "Other sources"),
+        ("Grazzi et al. 2025; P App. E", "Other sources"),
     ],
 )
 def test_sections(source, section):

@@ -55,6 +55,13 @@ def test_a_users_rule_without_one_prints_the_obstruction_and_fails_strict(capsys
         (("update", "--B", "k"), "B = k"),
         (("update", "--C", "1e400*S"), "C = 1e400*S"),
         (("update", "--A", " "), "--A"),
+        (("update", "--A", ""), "expected an expression"),
+        (("update", "--B", "I/0"), "division by zero"),
+        (("update", "--B", "I/(norm2(k) - norm2(k))"), "division by zero"),
+        (("update", "--B", "sqrt(0-1)*I"), "sqrt of a negative number"),
+        (("update", "--B", "inv(k*k.T)"), "singular"),
+        (("claims", "--only", ""), "--only ''"),
+        (("claims", "--list", "--markdown", "x.md"), "--markdown x.md"),
         (("update", "--C", "norm2(S)**8*S"), "degree at most 4"),
         (("context", "--d", "0"), "--d"),
         (("context", "--tokens", "4", "--d", "8"), "--tokens 4"),
@@ -98,3 +105,54 @@ def test_context_says_where_a_square_projection_leads(capsys):
     status, out, _ = run(capsys, "context", "--d", "3", "--runs", "12", "--t", "8", "--change", "16", "--step", "raw")
     assert status == 0
     assert "whatever the context" in out
+
+
+def test_a_rule_too_large_to_expand_is_undecided_in_time(capsys, monkeypatch):
+    from theorem import user_rule
+
+    monkeypatch.setattr(user_rule.examine, "__defaults__", (0, 0.2))
+    argv = ("update", "--B", "(M*M*M*M*M*M*M*M)*(M.T*M*M*M*M*M)", "--json", "-", "--strict")
+    status, out, _ = run(capsys, *argv)
+    (claim,) = json.loads(out)["claims"]
+    assert status == 3
+    assert claim["verdict"] == "inconclusive"
+    assert "no symmetric Jacobian" in claim["detail"]
+
+
+def test_time_limit_leaves_no_alarm_behind():
+    import signal
+
+    from theorem.user_rule import time_limit
+
+    with time_limit(100.0):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    with pytest.raises(TimeoutError), time_limit(0.05):
+        signal.pause()
+
+
+def test_summary_counts_the_rules_without_an_objective(capsys):
+    _, out, _ = run(capsys, "update", "--rule", "linear", "deltaproduct", "rwkv7")
+    assert "of 3 rules 2 are gradient steps" in out
+    assert "1 of these preconditioned, and 1 of none" in out.replace("\n", " ")
+
+
+def test_context_at_a_width_where_the_delta_rule_is_slow(capsys):
+    argv = ("context", "--d", "128", "--t", "4", "--runs", "12", "--change", "16", "--beta", "0.5", "--json", "-")
+    status, out, err = run(capsys, *argv)
+    points = json.loads(out)["points"]
+    assert status == 0
+    assert "Warning" not in err
+    assert all(p["half_time"]["low"] <= p["half_time"]["value"] for p in points if "recovery" in p)
+    assert all(p["end"]["low"] >= 0 for p in points if "memory" in p)
+    moved = [p["moved"] for p in points if "moved" in p]
+    assert moved[0] < 1e-9 < 0.01 < min(moved[1:])
+
+
+def test_ledger_shows_the_command_of_each_row_and_lists_as_json(capsys):
+    _, out, _ = run(capsys, "claims", "--only", "P-slip-curriculum")
+    assert "python -m verify claims --only" in out
+    _, out, _ = run(capsys, "claims", "--only", "D-T6", "--list", "--json", "-")
+    found = json.loads(out)
+    assert {p["id"]: p["command"] for p in found["points"]}["D-T6-one-launch"] == "python -m kernels.bench"
+    assert found["claims"] == []

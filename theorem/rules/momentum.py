@@ -54,6 +54,7 @@ RULES = (
             ),
             Equivalence("neither is DeltaNet", "deltanet", here={"alpha": "0", "eta": "0"}, there={"beta": "theta"}),
         ),
-        note="a potential in S with the surprise Z held fixed; the pair (S, Z) moves together and has none",
+        note="a potential in S with the surprise Z held fixed; the pair (S, Z) moves together and has none; "
+        "theta is twice the paper's rate, whose loss has no factor 1/2",
     ),
 )

@@ -86,8 +86,8 @@ def _growth() -> Ruling:
     worst = {name: max((grown[name, c] for c in COHERENCES), key=lambda e: e.value) for name in SIMILARITIES}
     shown = ", ".join(f"{name} {_interval(e)}" for name, e in worst.items())
     detail = (
-        f"T = {count}, d = {width}, coherence {COHERENCES}: u's relative error over κ₁'s rounding, at the coherence of its "
-        f"largest median: {shown}; medians at most {share:.2g} of ‖(I + A)⁻¹‖‖A‖, and for o from rounding a "
+        f"T = {count}, d = {width}, coherence {COHERENCES}: u's relative error over κ₁'s rounding, at the coherence of "
+        f"its largest median: {shown}; medians at most {share:.2g} of ‖(I + A)⁻¹‖‖A‖, and for o from rounding a "
         f"softmax κ₂ at most {read:.2g}; {_simultaneous(3 * len(grown))}"
     )
     return Ruling(verdict, Evidence.STATISTICAL, detail, {name: e.value for name, e in worst.items()})

@@ -9,6 +9,7 @@ from verify.evidence import Claim, Evidence, Ruling, Verdict, judge
 if TYPE_CHECKING:
     from snr.estimate import Estimate
 
+RUNS, NEAR = 20, 1e-9  # contexts, and the relative distance that counts as the same S*
 WITHIN = 0.1  # tolerance of the measured ratios, declared with each claim
 
 
@@ -89,29 +90,35 @@ def _three_routes() -> Ruling:
     root = np.asarray(np.linalg.cholesky(np.eye(8) + 0.5))
     target = optimum(w_k, w_v, root @ root.T)
     closed = float(np.abs(target - w_v @ np.linalg.inv(w_k)).max())
-    regression = float(np.linalg.norm(least_squares(w_k, w_v, root, 64, 0) - target) / np.linalg.norm(target))
-    running = float(distances(w_k, w_v, root, 1.0, "normalised", (6000,), 20, 0).max())
-    holds = max(closed, regression, running) < 1e-9
+    size = np.linalg.norm(target)
+    regressions = [np.linalg.norm(least_squares(w_k, w_v, root, 64, seed) - target) / size for seed in range(RUNS)]
+    running = distances(w_k, w_v, root, 1.0, "normalised", (6000,), RUNS, 0)[0]
+    near = [closed < NEAR, *(x < NEAR for x in regressions), *(x < NEAR for x in running)]
+    share = 0.0005 ** (1 / RUNS)  # of contexts, the least at which all RUNS would agree with probability 0.05 %
     detail = (
-        "d = D = 8, correlated tokens: closed form, least squares of 64 pairs, 6000 steps of DeltaNet (20 runs) agree "
-        f"{'within' if holds else 'NOT within'} 1e-9"
+        f"d = D = 8, correlated tokens, within {NEAR:g} of S*: W_v W_k⁻¹, {sum(near[1 : RUNS + 1])} of {RUNS} "
+        f"least-squares fits of 64 pairs, {sum(near[RUNS + 1 :])} of {RUNS} runs of 6000 steps; so at least "
+        f"{100 * share:.0f} % of contexts, each way (exact 99.9 % for both)"
     )
-    return Ruling(Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.STATISTICAL, detail)
+    return Ruling(Verdict.CONFIRMED if all(near) else Verdict.REFUTED, Evidence.STATISTICAL, detail)
 
 
 def _normalised() -> Ruling:
+    from theorem.context import normalised_step_contracts_exactly
     from theorem.context_runs import contraction
     from verify.stats import bounded_mean
 
+    sizes = (2, 3)
+    proved = all(normalised_step_contracts_exactly(size) for size in sizes)
     d, steps = 8, 8
     factor = (1 - 1 / d) ** steps
-    found = bounded_mean(contraction(d, 1.0, steps, 40_000, 0, normalised=True), 0.0, 1.0, "‖E_T‖²/‖E_0‖²")
-    verdict = Verdict.CONFIRMED if found.contains(factor) else Verdict.REFUTED
+    found = bounded_mean(contraction(d, 1.0, steps, 20_000, 0, normalised=True), 0.0, 1.0, "‖E_T‖²/‖E_0‖²")
     detail = (
-        f"I - k kᵀ/‖k‖² is a projection of mean (1 - 1/d) I, so E‖S - S*‖² falls by exactly 1 - 1/d a step; d = {d}, "
-        f"{steps} steps: {factor:.4f}, measured {_show(found)} (exact 99.9 % interval, 40000 runs)"
+        "k kᵀ/‖k‖² is a projection, and its mean over the signed permutations of a generic key is I/d (identities at "
+        f"d = {', '.join(map(str, sizes))}), so E‖S - S*‖² falls by exactly 1 - 1/d a step; as a check, d = {d}, "
+        f"{steps} steps: {factor:.4f}, measured {_show(found)} (exact 99.9 % interval, {found.samples} runs)"
     )
-    return Ruling(verdict, Evidence.PROOF, detail, {"factor": factor, "measured": found.value})
+    return _proof(proved and found.contains(factor), detail, factor=factor, measured=found.value)
 
 
 def _key_alone() -> Ruling:
@@ -263,12 +270,14 @@ def judge_slope(found: Estimate, expected: float, within: float = 0.15) -> Verdi
 def _normaliser() -> Ruling:
     import math
 
+    import sympy
+
     from theorem.context import softmax_constant
     from theorem.context_runs import normaliser_deviation
 
     constant, variance = softmax_constant()
     at_one = [x.subs(dict.fromkeys(x.free_symbols, 1)) for x in (constant, variance)]
-    exact = abs(float(at_one[0]) - math.sqrt(math.e)) < 1e-12 and abs(float(at_one[1]) - (math.e - 1)) < 1e-12
+    exact = at_one[0] == sympy.sqrt(sympy.E) and sympy.expand(at_one[1] - (sympy.E - 1)) == 0
     found = _ratio(normaliser_deviation(16, 64, 40_000, 0), math.e - 1, "measured/predicted")
     detail = (
         f"E e^{{q·k/τ}} = {constant}, the relative variance of one term {variance} with s = ‖q‖²/τ², by integration; "

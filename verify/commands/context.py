@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from verify.evidence import Finding, Table
@@ -62,12 +63,18 @@ def run(options: Options, session: Session) -> Finding:
     recovery_points, recovery_rows = _recovery(options)
     session.progress("in-context learning")
     context_points, context_rows = _in_context(options)
+    moved_points, moved_rows = _dependence(options, w_k, w_v)
     return Finding(
         "context",
         asdict(options),
-        [*points, *recovery_points, *context_points],
+        [*points, *moved_points, *recovery_points, *context_points],
         tables=[
             Table("Where the tokens lead", ("what", "is"), _facts(options, tokens, eigenvalues)),
+            Table(
+                "How far S* moves, ‖ΔS*‖/‖S*‖, when the tokens' covariance changes from I to a random one",
+                ("keys", "a head's W_k", "moves by"),
+                moved_rows,
+            ),
             Table(
                 f"‖S - S*‖/‖S*‖ of DeltaNet, median of {options.runs} runs [99.9 %]",
                 ("step", "β", *(f"t = {t}" for t in sorted(options.t)), "t → ∞ (r.m.s., theory)"),
@@ -119,6 +126,8 @@ def _least_squares(options: Options, w_k: Any, w_v: Any) -> tuple[list[dict[str,
 
 def _recovery(options: Options) -> tuple[list[dict[str, Any]], list[tuple[str, ...]]]:
     """Half times of the mean over groups of runs, with the interval of the groups' mean."""
+    import numpy as np
+
     from theorem.context_runs import half_times
     from verify.stats import mean
 
@@ -130,18 +139,48 @@ def _recovery(options: Options) -> tuple[list[dict[str, Any]], list[tuple[str, .
     ):
         found = []
         for before in BEFORE:
-            length = after * before or 100
+            length = after * before or 100 + 2 * options.d  # the delta rule forgets at a rate of about 1/d a step
             times = half_times(memory, options.d, before, length, 8, 60, options.seed + before, decay)
-            found.append(mean(times, "mean over groups of 60 runs of the half time"))
+            words = "mean over groups of 60 runs of the half time"
+            found.append(mean(times, words) if np.isfinite(times).all() else _beyond(length, len(times), words))
             points.append({"recovery": name, "t0": before, "half_time": found[-1].to_json()})
         rows.append((name, *(_show(e) for e in found)))
     return points, rows
 
 
+def _beyond(length: int, groups: int, words: str) -> Estimate:
+    """A half time that not every group reached in `length` steps: no mean, and no upper end."""
+    from snr.estimate import Estimate
+
+    return Estimate(math.inf, 0.0, math.inf, 0.999, groups, words, f"not reached by every group in {length} steps")
+
+
+def _dependence(options: Options, w_k: Any, w_v: Any) -> tuple[list[dict[str, Any]], list[tuple[str, ...]]]:
+    """How far S* moves when the tokens' covariance changes from I to a random one, for all keys and for one head's."""
+    import numpy as np
+
+    from theorem.context import optimum
+
+    d, tokens = w_k.shape
+    points: list[dict[str, Any]] = []
+    rows: list[tuple[str, ...]] = []
+    factor = np.random.default_rng([options.seed, 1]).standard_normal((tokens, tokens))
+    sigma = factor @ factor.T / tokens + np.eye(tokens)
+    for heads in (1, 2, 4):
+        if d % heads:
+            continue
+        head = slice(0, d // heads)
+        before, after = (optimum(w_k[head], w_v[head], x) for x in (np.eye(tokens), sigma))
+        moved = float(np.linalg.norm(after - before) / np.linalg.norm(before))
+        keys = f"{heads} heads of width {d // heads}" if heads > 1 else f"one head of width {d}"
+        fixed = d // heads == tokens
+        points.append({"heads": heads, "width": d // heads, "tokens": tokens, "moved": moved})
+        rows.append((keys, f"{d // heads}×{tokens}", "0 up to rounding" if fixed and moved < 1e-9 else f"{moved:.3g}"))
+    return points, rows
+
+
 def _floor(options: Options, w_k: Any, w_v: Any, eigenvalues: Any, step: str, beta: float) -> float | None:
     """The limit of the root mean square distance where theory gives one; None where it does not."""
-    import math
-
     import numpy as np
 
     from theorem.context import mean_square_limit, noise_floor, normalised_floor, optimum, residual
@@ -186,7 +225,6 @@ def _in_context(options: Options) -> tuple[list[dict[str, Any]], list[tuple[str,
     import numpy as np
 
     from theorem.in_context import MEMORIES, draw, losses
-    from verify.stats import mean
 
     change, width = options.change, 8
     contexts = draw(options.runs, 2 * change, change, options.d, options.d, options.seed)
@@ -199,10 +237,18 @@ def _in_context(options: Options) -> tuple[list[dict[str, Any]], list[tuple[str,
     points, rows = [], []
     for name in MEMORIES:
         loss = losses(name, contexts)
-        found = {k: mean(np.asarray(loss[:, w].mean(axis=1)), "mean loss over runs") for k, w in windows.items()}
+        found = {k: _loss(np.asarray(loss[:, w].mean(axis=1))) for k, w in windows.items()}
         points.append({"memory": name, "change": change, **{k: e.to_json() for k, e in found.items()}})
         rows.append((name, *(_show(e) for e in found.values())))
     return points, rows
+
+
+def _loss(draws: Any) -> Estimate:
+    """The mean of losses, none of them negative: what lies below 0 is cut off the interval."""
+    from verify.stats import mean
+
+    found = mean(draws, "mean loss over runs")
+    return replace(found, low=max(0.0, found.low))
 
 
 def _show(found: Estimate) -> str:

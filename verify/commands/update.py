@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from verify.evidence import Claim, Evidence, Finding, Ruling, Table, Verdict
@@ -9,7 +9,7 @@ from verify.session import Session
 
 if TYPE_CHECKING:
     from theorem.rule import Rule
-    from theorem.user_rule import Examination
+    from theorem.user_rule import Examination, TooSlow
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Options:
     """
 
     rule: tuple[str, ...] = option((), help="explain these rules of the catalogue", many=True, metavar="NAME")
-    A: str = option("", help="your rule's A, d_v x d_v (I where left out)", metavar="EXPR")
-    B: str = option("", help="your rule's B, d x d (I where left out)", metavar="EXPR")
-    C: str = option("", help="your rule's C, d_v x d (v*k.T where left out)", metavar="EXPR")
+    A: str | None = option(None, help="your rule's A, d_v x d_v (I where left out)", metavar="EXPR")
+    B: str | None = option(None, help="your rule's B, d x d (I where left out)", metavar="EXPR")
+    C: str | None = option(None, help="your rule's C, d_v x d (v*k.T where left out)", metavar="EXPR")
     seed: int = option(0, help="seed of the random instances of your rule", parse=integer(0))
 
 
 def run(options: Options, session: Session) -> Finding:
-    if options.A or options.B or options.C:
+    if any(text is not None for text in (options.A, options.B, options.C)):
         if options.rule:
             raise BadInput(f"--rule {options.rule[0]}: expected either --rule or --A, --B, --C")
         return _user(options)
@@ -61,13 +61,16 @@ def _catalogue(options: Options, session: Session, rules: list[Rule]) -> Finding
     if not options.rule:
         tables = [Table("Update rules", ("rule", "S ←", "potential", "objective", "verdict"), rows)]
     held = sum(c.ruling is not None and c.ruling.verdict == Verdict.CONFIRMED for c in claims)
+    preconditioned = sum(rule.preconditioner != "Id" for rule in rules if rule.objective)
+    without = sum(not rule.objective for rule in rules)
     return Finding(
         "update",
         asdict(options),
         points,
         claims,
         tables,
-        f"{held} of {len(rules)} rules are gradient steps of the objective named; "
+        f"of {len(rules)} rules {len(rules) - without} are gradient steps of the objective named, {preconditioned} of "
+        f"these preconditioned, and {without} of none; {held} of {len(rules)} rows are proved; "
         "explain one with --rule NAME, try your own with --A, --B, --C",
     )
 
@@ -115,18 +118,22 @@ def _first_entry(matrix: Any) -> str:
 
 
 def _user(options: Options) -> Finding:
-    from theorem.user_rule import examine, user_rule
+    from theorem.user_rule import TooSlow, examine, user_rule
 
-    a, b, c = options.A or "I", options.B or "I", options.C or "v*k.T"
+    given = {"A": ("I", options.A), "B": ("I", options.B), "C": ("v*k.T", options.C)}
+    a, b, c = (default if text is None else text for default, text in given.values())
+    claim = Claim("user-potential", "user", "", command=f"python -m verify update --A '{a}' --B '{b}' --C '{c}'")
     with blame("--A/--B/--C", f"{a} / {b} / {c}"):
         rule = user_rule(a, b, c)
-        found = examine(rule, options.seed)
-    claim = Claim(
-        "user-potential",
-        "user",
-        f"S ← {rule.update} is a gradient step of some objective",
-        command=f"python -m verify update --A '{a}' --B '{b}' --C '{c}'",
-    ).decided(_user_ruling(rule, found))
+        claim = replace(claim, statement=f"S ← {rule.update} is a gradient step of some objective")
+        try:
+            found = examine(rule, options.seed)
+        except TooSlow as slow:
+            claim = claim.decided(_undecided(slow))
+            return Finding(
+                "update", asdict(options), claims=[claim], summary=claim.ruling.detail if claim.ruling else ""
+            )
+    claim = claim.decided(_user_ruling(rule, found))
     return Finding(
         "update",
         asdict(options),
@@ -135,6 +142,14 @@ def _user(options: Options) -> Finding:
         [Table(f"S ← {rule.update}", ("what", "is"), _user_rows(found))],
         claim.ruling.detail if claim.ruling else "",
     )
+
+
+def _undecided(slow: TooSlow) -> Ruling:
+    from theorem.user_rule import LARGE
+
+    at = f"; a random instance in float64 at {LARGE[0]}×{LARGE[1]} has "
+    seen = {True: f"{at}a symmetric Jacobian", False: f"{at}no symmetric Jacobian", None: ""}
+    return Ruling(Verdict.INCONCLUSIVE, Evidence.PROOF, f"undecided: {slow}{seen[slow.symmetric]}")
 
 
 def _user_ruling(rule: Rule, found: Examination) -> Ruling:
