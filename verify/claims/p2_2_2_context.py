@@ -17,17 +17,17 @@ def _proof(holds: bool, detail: str, **numbers: Any) -> Ruling:
     return Ruling(Verdict.CONFIRMED if holds else Verdict.REFUTED, Evidence.PROOF, detail, numbers)
 
 
-def _ratio(draws: Any, predicted: float, words: str) -> Estimate:
+def ratio(draws: Any, predicted: float, words: str) -> Estimate:
     from verify.stats import mean
 
     return mean(draws / predicted, words)
 
 
-def _show(e: Estimate) -> str:
+def show(e: Estimate) -> str:
     return f"{e.value:.3g} [{e.low:.3g}, {e.high:.3g}]"
 
 
-def _worst(estimates: list[Estimate]) -> Verdict:
+def worst(estimates: list[Estimate]) -> Verdict:
     verdicts = [judge(e, WITHIN) for e in estimates]
     for verdict in (Verdict.REFUTED, Verdict.INCONCLUSIVE):
         if verdict in verdicts:
@@ -35,7 +35,7 @@ def _worst(estimates: list[Estimate]) -> Verdict:
     return Verdict.CONFIRMED
 
 
-def _statistical(verdict: Verdict, detail: str, **numbers: Any) -> Ruling:
+def statistical(verdict: Verdict, detail: str, **numbers: Any) -> Ruling:
     return Ruling(
         verdict, Evidence.STATISTICAL, detail + " (99.9 % intervals, central limit theorem over runs)", numbers
     )
@@ -116,7 +116,7 @@ def _normalised() -> Ruling:
     detail = (
         "k kᵀ/‖k‖² is a projection, and its mean over the signed permutations of a generic key is I/d (identities at "
         f"d = {', '.join(map(str, sizes))}), so E‖S - S*‖² falls by exactly 1 - 1/d a step; as a check, d = {d}, "
-        f"{steps} steps: {factor:.4f}, measured {_show(found)} (exact 99.9 % interval, {found.samples} runs)"
+        f"{steps} steps: {factor:.4f}, measured {show(found)} (exact 99.9 % interval, {found.samples} runs)"
     )
     return _proof(proved and found.contains(factor), detail, factor=factor, measured=found.value)
 
@@ -132,7 +132,7 @@ def _key_alone() -> Ruling:
     w_k, w_v = projections(d, d, 4, 1.0, 1)
     far = {b: median(distances(w_k, w_v, np.eye(d), b, "key", (4000,), 20, 0)[0], "distance") for b in (1.0, 0.02)}
     verdict = Verdict.REFUTED if min(e.low for e in far.values()) > 0.5 else Verdict.INCONCLUSIVE
-    shown = ", ".join(f"β = {b:g}: {_show(e)}" for b, e in far.items())
+    shown = ", ".join(f"β = {b:g}: {show(e)}" for b, e in far.items())
     detail = (
         f"white keys, d = {d}: ‖S - S*‖/‖S*‖ after 4000 steps {shown} (exact 99.9 % intervals of the median, 20 runs); "
         f"the memory tends to E‖k‖ S* as β → 0, at distance {key_alone_distance(d):.3g}"
@@ -152,10 +152,10 @@ def _raw_diverges() -> Ruling:
     verdict = Verdict.CONFIRMED if min(exponents.values()) > 0 and agree else Verdict.REFUTED
     shown = ", ".join(f"{d}: {g:+.3f}" for d, g in exponents.items())
     detail = (
-        f"ln‖S - S*‖ grows a step, almost surely, by (d: rate) {shown}; simulated d = 2 {_show(measured[2])}, "
-        f"d = 8 {_show(measured[8])}; for d = 1 the rate is {growth_exponent(1, 1.0):+.3f}, so it converges there"
+        f"ln‖S - S*‖ grows a step, almost surely, by (d: rate) {shown}; simulated d = 2 {show(measured[2])}, "
+        f"d = 8 {show(measured[8])}; for d = 1 the rate is {growth_exponent(1, 1.0):+.3f}, so it converges there"
     )
-    return _statistical(verdict, detail, **{str(d): g for d, g in exponents.items()})
+    return statistical(verdict, detail, **{str(d): g for d, g in exponents.items()})
 
 
 def _mean_square() -> Ruling:
@@ -168,18 +168,18 @@ def _mean_square() -> Ruling:
     found = []
     for beta in (0.05, 0.15):
         predicted = (1 - 2 * beta + beta**2 * (d + 2)) ** steps
-        found.append(_ratio(contraction(d, beta, steps, 20_000, 1, normalised=False), predicted, "measured/predicted"))
+        found.append(ratio(contraction(d, beta, steps, 20_000, 1, normalised=False), predicted, "measured/predicted"))
     isotropic = abs(mean_square_limit(np.ones(d)) - 2 / (d + 2)) < 1e-9
     uneven = np.linspace(0.2, 3.0, d)
     limit = mean_square_limit(uneven)
     radii = [float(np.abs(np.linalg.eigvals(error_operator(uneven, limit * s))).max()) for s in (0.999, 1.001)]
-    verdict = _worst(found) if isotropic and radii[0] < 1 < radii[1] else Verdict.REFUTED
+    verdict = worst(found) if isotropic and radii[0] < 1 < radii[1] else Verdict.REFUTED
     detail = (
         f"E‖S - S*‖² is multiplied by 1 - 2β + β²(d+2); d = {d}, {steps} steps, measured/predicted at β = 0.05 "
-        f"{_show(found[0])}, at 0.15 {_show(found[1])}; for eigenvalues 0.2..3 the limit {limit:.4f} solves "
+        f"{show(found[0])}, at 0.15 {show(found[1])}; for eigenvalues 0.2..3 the limit {limit:.4f} solves "
         "Σ βλ/(2(1-βλ)) = 1 and the exact operator's spectral radius crosses 1 there"
     )
-    return _statistical(verdict, detail, limit=2 / (d + 2), limit_uneven=limit)
+    return statistical(verdict, detail, limit=2 / (d + 2), limit_uneven=limit)
 
 
 def _almost_sure() -> Ruling:
@@ -193,9 +193,9 @@ def _almost_sure() -> Ruling:
     holds = sides[0].high < 0 < sides[1].low and square < 0.95 * limit
     detail = (
         f"d = {d}: converges almost surely below β = {limit:.4f}, in mean square below {square:.4f}; growth rate at "
-        f"0.95 and 1.05 of the former {_show(sides[0])}, {_show(sides[1])}"
+        f"0.95 and 1.05 of the former {show(sides[0])}, {show(sides[1])}"
     )
-    return _statistical(Verdict.CONFIRMED if holds else Verdict.REFUTED, detail, almost_sure=limit, mean_square=square)
+    return statistical(Verdict.CONFIRMED if holds else Verdict.REFUTED, detail, almost_sure=limit, mean_square=square)
 
 
 def _floor() -> Ruling:
@@ -218,11 +218,11 @@ def _floor() -> Ruling:
         states = delta_memory(x @ w_k.T, x @ w_v.T, beta, checkpoints, normalised=name == "normalised")
         floor = normalised_floor(d, beta, trace) if name == "normalised" else noise_floor(np.ones(d), beta, trace)
         label = f"{name} β = {beta:g}"
-        found[label] = _ratio(squared_distance(states, target).mean(axis=0), floor, "measured/predicted")
+        found[label] = ratio(squared_distance(states, target).mean(axis=0), floor, "measured/predicted")
         levels[label] = np.sqrt(floor) / np.linalg.norm(target)
-    shown = "; ".join(f"{n}: {levels[n]:.3f}, measured²/predicted² {_show(e)}" for n, e in found.items())
+    shown = "; ".join(f"{n}: {levels[n]:.3f}, measured²/predicted² {show(e)}" for n, e in found.items())
     detail = f"d = {d} of D = {tokens}, lim ‖S - S*‖/‖S*‖ (root mean square) {shown}"
-    return _statistical(_worst(list(found.values())), detail, **{n: float(v) for n, v in levels.items()})
+    return statistical(worst(list(found.values())), detail, **{n: float(v) for n, v in levels.items()})
 
 
 def _multi_head() -> Ruling:
@@ -243,158 +243,6 @@ def _multi_head() -> Ruling:
         f"moves with Σ ({sum(moved)} of {len(moved)}), in exact arithmetic"
     )
     return _proof(joint and all(moved), detail)
-
-
-def _softmax_step() -> Ruling:
-    import numpy as np
-
-    from theorem.context_runs import softmax_steps
-    from verify.stats import slope
-
-    lengths = (250, 500, 1000, 2000, 4000)
-    steps = softmax_steps(4, lengths, 400, 0)
-    found = slope(np.log(lengths), np.log(steps), "slope of ln‖o_t - o_{t-1}‖ over ln t")
-    verdict = judge_slope(found, -1.0)
-    return _statistical(
-        verdict, f"t = {lengths[0]}..{lengths[-1]}, τ = √d: slope {_show(found)}, -1 expected", slope=found.value
-    )
-
-
-def judge_slope(found: Estimate, expected: float, within: float = 0.15) -> Verdict:
-    """Judge an exponent against expected ± within by its whole interval."""
-    if expected - within <= found.low and found.high <= expected + within:
-        return Verdict.CONFIRMED
-    return Verdict.REFUTED if found.low > expected + within or found.high < expected - within else Verdict.INCONCLUSIVE
-
-
-def _normaliser() -> Ruling:
-    import math
-
-    import sympy
-
-    from theorem.context import softmax_constant
-    from theorem.context_runs import normaliser_deviation
-
-    constant, variance = softmax_constant()
-    at_one = [x.subs(dict.fromkeys(x.free_symbols, 1)) for x in (constant, variance)]
-    exact = at_one[0] == sympy.sqrt(sympy.E) and sympy.expand(at_one[1] - (sympy.E - 1)) == 0
-    found = _ratio(normaliser_deviation(16, 64, 40_000, 0), math.e - 1, "measured/predicted")
-    detail = (
-        f"E e^{{q·k/τ}} = {constant}, the relative variance of one term {variance} with s = ‖q‖²/τ², by integration; "
-        f"s = 1 gives √e and e - 1; simulated t = 64 variance times t over e - 1: {_show(found)}"
-    )
-    return Ruling(judge(found, WITHIN) if exact else Verdict.REFUTED, Evidence.PROOF, detail, {"measured": found.value})
-
-
-def _progress_at(memory: str, before: int, after: int, runs: int, decay: float = 1.0) -> Estimate:
-    from theorem.context_runs import progress
-    from verify.stats import mean
-
-    return mean(progress(memory, 16, before, after, runs, before, decay)[:, -1], "progress to the new task")
-
-
-BEFORE = (64, 256, 1024)
-
-
-def _cease() -> Ruling:
-    late = {b: _progress_at("softmax", b, 9 * b, 400) for b in BEFORE}
-    verdict = Verdict.REFUTED if min(e.low for e in late.values()) > 0.8 else Verdict.INCONCLUSIVE
-    shown = ", ".join(f"t₀ = {b}: {_show(e)}" for b, e in late.items())
-    detail = (
-        f"the step is about 1/t but Σ 1/t diverges: 9 t₀ steps after a change at t₀ the answer went {shown} of the way"
-    )
-    return _statistical(verdict, detail, **{str(b): e.value for b, e in late.items()})
-
-
-def _recovery() -> Ruling:
-    found = {b: _progress_at("softmax", b, b, 2000) for b in BEFORE}
-    doubled = [_half(e) for e in found.values()]
-    shown = ", ".join(f"t₀ = {b}: {_show(e)}" for b, e in found.items())
-    detail = f"t₀ steps after a change at t₀ the answer has gone, by t₀/(t₀+t₀), half the way: {shown}"
-    return _statistical(_worst(doubled), detail, **{str(b): e.value for b, e in found.items()})
-
-
-def _half(e: Estimate) -> Estimate:
-    from dataclasses import replace
-
-    return replace(e, value=2 * e.value, low=2 * e.low, high=2 * e.high)
-
-
-def _remedy() -> Ruling:
-    import numpy as np
-
-    from theorem.context_runs import half_times
-    from verify.stats import slope
-
-    found = {}
-    for name, decay in (("softmax", 0.95), ("deltanet", 1.0)):
-        times = np.stack([half_times(name, 16, b, 60, 12, 60, b, decay) for b in BEFORE], axis=1)
-        label = f"softmax with decay {decay:g}" if decay < 1 else "DeltaNet"
-        found[label] = (slope(np.log(BEFORE), np.log(times), "exponent of the half time"), float(times.mean()))
-    verdicts = [judge_slope(e, 0.0) for e, _ in found.values()]
-    verdict = Verdict.CONFIRMED if set(verdicts) == {Verdict.CONFIRMED} else Verdict.INCONCLUSIVE
-    if Verdict.REFUTED in verdicts:
-        verdict = Verdict.REFUTED
-    shown = "; ".join(
-        f"{n}: half-way after {time:.1f} steps, exponent in t₀ {_show(e)}" for n, (e, time) in found.items()
-    )
-    return _statistical(verdict, f"t₀ = {BEFORE}: {shown}")
-
-
-def _linear_norm() -> Ruling:
-    from theorem.context_runs import linear_norm_expected, linear_norms
-
-    d, lengths = 8, (16, 64, 256)
-    found = []
-    for related in (True, False):
-        norms = linear_norms(d, lengths, 1000, 0, related=related)
-        found += [
-            _ratio(norms[:, i], linear_norm_expected(d, t, related=related), "measured/predicted")
-            for i, t in enumerate(lengths)
-        ]
-    low, high = min(e.low for e in found), max(e.high for e in found)
-    detail = (
-        f"E‖S_t‖²/d² = t + (t(t-1) + 2t)/d for v = k, t for independent values, keys N(0, I_d), d = {d}: ‖S_t‖ grows "
-        f"like t and √t; measured/predicted at t = {lengths} all in [{low:.3f}, {high:.3f}]"
-    )
-    return _statistical(_worst(found), detail)
-
-
-def _in_context() -> dict[str, Any]:
-    import numpy as np
-
-    from theorem.in_context import MEMORIES, draw, losses
-    from verify.stats import mean
-
-    change, length = 96, 192
-    contexts = draw(80, length, change, 8, 8, 0)
-    table = {}
-    for name in MEMORIES:
-        loss = losses(name, contexts)
-        windows = {
-            "before": slice(change - 8, change),
-            "after": slice(change + 24, change + 32),
-            "end": slice(-8, None),
-        }
-        table[name] = {k: mean(np.asarray(loss[:, w].mean(axis=1)), "loss") for k, w in windows.items()}
-    return table
-
-
-def _learns() -> Ruling:
-    table = _in_context()
-    verdict = Verdict.CONFIRMED if all(t["before"].high < 1 for t in table.values()) else Verdict.INCONCLUSIVE
-    shown = ", ".join(f"{name} {_show(t['before'])}" for name, t in table.items())
-    return _statistical(verdict, f"d = 8, loss after 96 pairs, 1 is no answer: {shown}")
-
-
-def _adapts() -> Ruling:
-    table = _in_context()
-    slow = ("linear", "softmax", "softmax, τ = 1", "DeltaFormer, softmax", "least squares")
-    fast = ("gated linear", "DeltaNet", "gated DeltaNet")
-    best, worst = min(table[n]["after"].low for n in slow), max(table[n]["after"].high for n in fast)
-    verdict = Verdict.CONFIRMED if worst < best else Verdict.INCONCLUSIVE
-    shown = ", ".join(f"{name} {_show(table[name]['after'])}" for name in (*fast, *slow, "DeltaFormer, exp"))
-    return _statistical(verdict, f"24 to 32 pairs after a change at 96: {shown}")
 
 
 SECTION = "P §2.2.2, App. F"
@@ -473,63 +321,6 @@ CLAIMS = (
         "with a low-rank W_k a fixed β never settles but hovers at a distance that vanishes like √β",
         ("white Gaussian keys", "measured/predicted within 10 %"),
         check=_floor,
-        command=CONTEXT,
-    ),
-    Claim(
-        "P-2.2.2-softmax-step",
-        SECTION,
-        "the step of softmax attention is O(1/t)",
-        ("exponent within 0.15 of -1",),
-        check=_softmax_step,
-    ),
-    Claim(
-        "P-2.2.2-softmax-normaliser",
-        SECTION,
-        "the normaliser is t√e up to a relative standard deviation of √((e-1)/t)",
-        ("keys N(0, I_d), ‖q‖² = d, τ = √d",),
-        check=_normaliser,
-    ),
-    Claim(
-        "P-2.2.2-updates-cease",
-        SECTION,
-        "as its step vanishes, softmax attention stops adapting to a changed context",
-        check=_cease,
-    ),
-    Claim(
-        "P-2.2.2-recovery-time",
-        SECTION,
-        "softmax attention adapts to a change at t₀, in a time proportional to t₀",
-        ("keys N(0, I_d), τ = √d", "half-way point within 10 %"),
-        check=_recovery,
-        repairs="P-2.2.2-updates-cease",
-    ),
-    Claim(
-        "P-2.2.2-recovery-remedy",
-        SECTION,
-        "decay, or the delta rule, makes the recovery time independent of t₀",
-        ("exponent within 0.15 of 0",),
-        check=_remedy,
-    ),
-    Claim(
-        "P-2.2.2-linear-norm",
-        SECTION,
-        "the state of unnormalised linear attention grows without bound",
-        ("measured/predicted within 10 %",),
-        check=_linear_norm,
-    ),
-    Claim(
-        "P-2.2.2-in-context-learns",
-        SECTION,
-        "every memory of the list learns a linear task in context",
-        ("keys of norm √d", "its loss is below that of no answer"),
-        check=_learns,
-        command=CONTEXT,
-    ),
-    Claim(
-        "P-2.2.2-in-context-adapts",
-        SECTION,
-        "after a change of task, memories whose step does not vanish adapt faster than softmax and least squares",
-        check=_adapts,
         command=CONTEXT,
     ),
 )
