@@ -96,12 +96,12 @@ def verdict_words(rule: Rule, proofs: Proofs) -> str:
 
 def _identity_words(rule: Rule, proofs: Proofs) -> str:
     assert proofs.residual is not None
-    how = "" if rule.preconditioner == "Id" else f" preconditioned by {rule.preconditioner}"
+    step = "∂L/∂S" if rule.preconditioner == "Id" else f"∂L/∂S · {rule.preconditioner}"
     sizes = f"{len(SIZES)} sizes up to {SIZES[-2][0]}×{SIZES[-2][1]} and {SIZES[-1][0]}×{SIZES[-1][1]}"
     every = ", for every size by noncommutative algebra" if proofs.every_size else ""
     symbolic = "identity" if proofs.identity else "NOT an identity"
     numeric = "within" if proofs.residual < RESIDUAL else "NOT within"
     return (
-        f"a gradient step{how} of L = {rule.objective}: {symbolic} in generic entries at {sizes}{every}, "
+        f"S - U(S) = {step}: {symbolic} in generic entries at {sizes}{every}, "
         f"in float64 at {LARGE[0]}×{LARGE[1]} {numeric} {RESIDUAL:.0e}"
     )

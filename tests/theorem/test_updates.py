@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import sympy
 
 from theorem.rule import Equivalence, Rule
 from theorem.rule_expression import NUMERIC
@@ -109,3 +110,22 @@ def test_preconditioned_rules_have_no_plain_potential():
     for name, rule in RULES.items():
         plain = rule.preconditioner == "Id" and bool(rule.objective)
         assert decide_rule(rule).exists is plain, name
+
+
+def test_a_rule_without_objective_stands_by_its_equivalences():
+    from verify.claims.p2_2_update import rule_ruling
+
+    rule = RULES["deltaproduct"]
+    assert rule_ruling(rule, prove(rule)).verdict == "confirmed"
+    spoiled = dataclasses.replace(rule, c=f"2*({rule.c})")
+    assert rule_ruling(spoiled, prove(spoiled)).verdict == "refuted"
+
+
+def test_convexity_is_decided_block_by_block():
+    from theorem.updates import _is_positive_semidefinite
+
+    a, b = sympy.symbols("a b", positive=True)
+    good, bad = sympy.Matrix([[a + b, a], [a, a]]), sympy.Matrix([[a, a + b], [a + b, a]])
+    assert _is_positive_semidefinite(sympy.diag(good, good, a))
+    assert not _is_positive_semidefinite(sympy.diag(good, bad))
+    assert not _is_positive_semidefinite(sympy.diag(good, -a))

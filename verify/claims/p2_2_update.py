@@ -18,7 +18,7 @@ def rule_ruling(rule: Rule, proofs: Proofs) -> Ruling:
 
     numbers = {"residual": proofs.residual, "plain_potential": proofs.plain, "terms": proofs.terms}
     if not rule.objective:
-        verdict = Verdict.REFUTED if proofs.plain else Verdict.CONFIRMED
+        verdict = Verdict.CONFIRMED if proofs.identities_hold and not proofs.plain else Verdict.REFUTED
     elif not proofs.identities_hold:
         verdict = Verdict.REFUTED
     else:
@@ -37,9 +37,9 @@ def rule_claim(rule: Rule) -> Claim:
     if not rule.objective:
         step = "in general the gradient step of no objective"
     elif rule.preconditioner == "Id":
-        step = "a gradient step of the objective listed"
+        step = f"a gradient step of L = {rule.objective}"
     else:
-        step = "a preconditioned gradient step of the objective listed"
+        step = f"a gradient step of L = {rule.objective}, preconditioned by {rule.preconditioner}"
     return Claim(
         f"P-2.2-rule-{rule.name.replace('_', '-')}",
         rule.source if rule.source.startswith("P ") else f"P §2.2, applied to {rule.source}",
