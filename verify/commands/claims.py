@@ -28,7 +28,8 @@ def run(options: Options, session: Session) -> Finding:
     claims = ledger()
     for prefix in options.only:
         if not prefix or not any(name.startswith(prefix) for name in claims):
-            raise BadInput(f"--only {prefix or repr(prefix)}: expected the beginning of a claim's id; see verify claims --list")
+            given = prefix or repr(prefix)
+            raise BadInput(f"--only {given}: expected the beginning of a claim's id; see verify claims --list")
     if options.list and options.markdown:
         raise BadInput(f"--markdown {options.markdown}: expected without --list, which decides nothing to write")
     if options.markdown:
