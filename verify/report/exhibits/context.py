@@ -119,7 +119,7 @@ def draw_recovery(numbers: dict[str, Any]) -> Figure:
     ratio = np.geomspace(0.01, 4, 60)
     axis.semilogx(ratio, ratio / (1 + ratio), "--", color=BLACK, lw=0.8, label="s/(s + t₀)")
     axis.set(xlabel="pairs since the change / t₀", ylabel="way to the new task", ylim=(-0.1, 1.1))
-    axis.legend()
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=7)
     return figure
 
 
@@ -149,7 +149,7 @@ def draw_in_context(numbers: dict[str, Any]) -> Figure:
         axis.semilogy([r["position"] for r in rows], loss, color=colour, lw=1.2, label=name)
     axis.axvline(numbers["change"], color=BLACK, lw=0.8, ls="--")
     axis.set(xlabel="position in the context", ylabel="loss (1: no answer)", ylim=(1e-4, 5))
-    axis.legend(ncols=2, fontsize=7)
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, fontsize=7)
     return figure
 
 

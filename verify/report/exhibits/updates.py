@@ -98,6 +98,7 @@ def _draw_conditions(numbers: dict[str, Any], coherence: float) -> Figure:
             style,
             marker=MARKERS[name],
             color=KERNEL_COLOURS[name],
+            fillstyle="none" if name == "softmax" else "full",
             label=name,
         )
         name_points(line, [f"{name}, T = {r['T']}: {float(r['condition']):.3g}" for r in rows])
