@@ -13,7 +13,22 @@ from numpy.typing import NDArray
 
 from theorem.checker import Certificate
 
-__all__ = ["write_certificate"]
+__all__ = ["as_certificate", "write_certificate"]
+
+
+def as_certificate(z: NDArray[np.integer], scale: int, rule: str, claims: Sequence[str]) -> Certificate:
+    """Integer keys z [n, d] with inner products z_i . z_j / scale as a certificate: int8 where they fit, else int16.
+
+    Raises ValueError on keys outside int16 or anything else that no certificate can hold.
+    """
+    keys = np.asarray(z)
+    if not np.issubdtype(keys.dtype, np.integer) or keys.size == 0:
+        raise ValueError(f"keys of type {keys.dtype} and shape {keys.shape}: expected integers")
+    if keys.min() < -32768 or keys.max() > 32767:
+        raise ValueError(f"entries from {keys.min()} to {keys.max()}: certificates hold -32768 to 32767 (int16)")
+    narrow = "|i1" if keys.min() >= -128 and keys.max() <= 127 else "<i2"
+    narrowed: NDArray[np.int16] = np.ascontiguousarray(keys, dtype=narrow)
+    return Certificate(narrowed, int(scale), rule, tuple(claims))
 
 
 def write_certificate(
@@ -21,18 +36,13 @@ def write_certificate(
 ) -> Certificate:
     """Write integer keys z [n, d] with inner products z_i . z_j / scale as an .npz file, whole or not at all.
 
-    Keys that fit int8 are written so, others as int16. Nothing is proved here: what is claimed is for
-    `theorem.checker.violation` to decide. Raises ValueError on keys outside int16 or anything else that no certificate
-    can hold, OSError where `path` cannot be written.
+    Nothing is proved here: what is claimed is for
+    `theorem.checker.violation` to decide. Raises ValueError as `as_certificate` does, OSError where `path` cannot be
+    written.
     """
-    keys = np.asarray(z)
-    if not np.issubdtype(keys.dtype, np.integer) or keys.size == 0 or keys.min() < -32768 or keys.max() > 32767:
-        raise ValueError(f"keys of type {keys.dtype}: expected integers from -32768 to 32767")
-    narrow = "|i1" if keys.min() >= -128 and keys.max() <= 127 else "<i2"
-    narrowed: NDArray[np.int16] = np.ascontiguousarray(keys, dtype=narrow)
-    certificate = Certificate(narrowed, int(scale), rule, tuple(claims))
+    certificate = as_certificate(z, scale, rule, claims)
     content = io.BytesIO()
-    np.savez(
+    np.savez_compressed(
         content,
         z=certificate.z,
         scale=np.array(certificate.scale, dtype="<i8"),

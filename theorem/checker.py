@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import math
+import stat
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -49,10 +50,10 @@ class Certificate:
             raise ValueError(f"{n} keys of width {d}: expected 2 to {most} keys, width 1 to {LIMITS['d']}")
         if type(self.scale) is not int or not 1 <= self.scale <= LIMITS["scale"]:
             raise ValueError(f"scale {self.scale}: expected an integer from 1 to {LIMITS['scale']}")
-        norm = d * max(abs(int(self.z.min())), abs(int(self.z.max()))) ** 2  # at least every |z_i . z_j|
+        norm = max(int(z @ z) for z in self.z.astype(np.int64))  # at least every |z_i . z_j| (Cauchy and Schwarz)
         if 64 * norm * norm >= 1 << 63 or 8 * norm + 5 * self.scale >= 1 << 62:
             raise ValueError(
-                f"entries so large ({norm} bounds the squared norms) that int64 cannot hold what is checked"
+                f"entries so large (the largest squared norm is {norm}) that int64 cannot hold what is checked"
             )
         if self.rule not in RULES:
             raise ValueError(f"rounding rule {self.rule!r}: expected one of {', '.join(RULES)}")
@@ -71,7 +72,10 @@ def read_certificate(path: str | Path) -> tuple[Certificate, str]:
     Raises OSError where there is no file to read, ValueError where it is not a whole, small certificate of integers.
     """
     most = 2 * LIMITS["entries"] + (1 << 16)
-    if Path(path).stat().st_size > most or not Path(path).is_file():
+    status = Path(path).stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("is no regular file")
+    if status.st_size > most:
         raise ValueError(f"expected a file of at most {most} bytes")
     try:
         with zipfile.ZipFile(io.BytesIO(Path(path).read_bytes())) as archive:

@@ -6,8 +6,9 @@ w = k and α = β = 1 (P eq. 41–42),
     u_t = v_t − Σ_{s<t} f(k_s·k_t) u_s,      o_t(k_l) = Σ_{s≤t} f(k_s·k_l) u_s.
 
 Every token is a difference of two rows of the keys (an initial write: of a key and nothing), so a product of two is a
-sum of four entries of the slots' Gram matrix, and the keys themselves are never multiplied again. Tokens are taken in
-blocks: everything before the block by matrix products, the block itself by one triangular solve.
+sum of four entries of the slots' Gram matrix, and the keys themselves are never multiplied again, unless there are too
+many for n² numbers (`FactoredGram`). Tokens are taken in blocks: everything before the block by matrix products, the
+block itself by one triangular solve.
 
 With an integer Gram matrix (k_i·k_j = gram_ij/scale) and f = round every number below is an integer held in float64 and
 every operation is exact: sums stay under 2^53 (checked), and rint(x/scale) is the correctly rounded x/scale because a
@@ -19,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +53,51 @@ class Gram:
         off = self.products - np.diag(np.diag(self.products))
         return float(np.abs(off).max() / self.scale)
 
+    @cached_property
+    def largest(self) -> float:
+        """The largest |products|: one on the diagonal, by Cauchy and Schwarz."""
+        return float(np.diag(self.products).max())
+
+    @cached_property
+    def _padded(self) -> Array:
+        return np.pad(self.products, (0, 1))
+
+    def differences(self, plus: NDArray[np.int64], minus: NDArray[np.int64]) -> Array:
+        """The products of slots plus − minus [B] with every slot, [n + 1, B]; slot n is nothing, the zero key."""
+        return self._padded[:, plus] - self._padded[:, minus]
+
+
+@dataclass(frozen=True)
+class FactoredGram:
+    """The Gram matrix of integer keys z [n, d] of coherence `coherence`, its entries computed when they are asked for.
+
+    For n so large that n² numbers do not fit into memory; the products of a block of tokens cost 2·n·d operations each.
+    """
+
+    keys: NDArray[np.integer]
+    scale: float
+    coherence: float
+    integer: bool = True
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest squared length, which no |product| exceeds."""
+        return float(np.einsum("ij,ij->i", self.keys, self.keys, dtype=np.int64).max())
+
+    @cached_property
+    def _padded(self) -> NDArray[np.floating]:
+        exact = (
+            np.float32 if 4 * self.keys.shape[1] * int(np.abs(self.keys.astype(np.int64)).max()) ** 2 < 2**24 else float
+        )
+        return np.pad(self.keys.astype(exact), ((0, 1), (0, 0)))
+
+    def differences(self, plus: NDArray[np.int64], minus: NDArray[np.int64]) -> Array:
+        """As `Gram.differences`; exact, since every partial sum is an integer that the format holds."""
+        return (self._padded @ (self._padded[plus] - self._padded[minus]).T).astype(np.float64)
+
 
 def gram_of(keys: NDArray[np.generic], scale: int | None = None) -> Gram:
     """The Gram matrix of keys [n, d]: of unit rows, or of integer rows whose squared length is about `scale`.
@@ -61,25 +108,34 @@ def gram_of(keys: NDArray[np.generic], scale: int | None = None) -> Gram:
     if keys.ndim != 2 or len(keys) < 2 or keys.shape[1] < 1:
         raise ValueError(f"expected at least two keys as an array [n, d], got shape {keys.shape}")
     rows = keys.astype(np.float64)
-    if not np.isfinite(rows).all():
-        raise ValueError(f"key {int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])} is not finite")
-    zero = np.flatnonzero(~rows.any(axis=1))
-    if zero.size:
-        raise ValueError(f"key {int(zero[0])} is zero")
+    _check_rows(rows)
     if scale is not None:
         if not np.issubdtype(keys.dtype, np.integer) or scale < 1:
             raise ValueError("a scale belongs to integer keys and is a positive integer")
         if keys.shape[1] * float(np.abs(rows).max()) ** 2 >= 2.0**48:
             raise ValueError(f"entries up to {int(np.abs(rows).max())} are too large for exact products")
-    products = rows @ rows.T
-    norms = np.diag(products)
-    first = products[0] ** 2
-    if (first >= norms * norms[0] * (1 - 1e-12)).all():
+    if scale is not None:
+        return Gram(rows @ rows.T, float(scale), integer=True)
+    rows = unit_rows(rows)
+    return Gram(rows @ rows.T)
+
+
+def _check_rows(rows: Array) -> None:
+    if not np.isfinite(rows).all():
+        raise ValueError(f"key {int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])} is not finite")
+    zero = np.flatnonzero(~rows.any(axis=1))
+    if zero.size:
+        raise ValueError(f"key {int(zero[0])} is zero")
+    unit = unit_rows(rows)
+    if (np.abs(unit @ unit[0]) >= 1 - 1e-12).all():
         raise ValueError("all keys lie on one line (rank 1); slots need keys in different directions")
-    if scale is None:
-        lengths = np.sqrt(norms)
-        return Gram(products / np.outer(lengths, lengths))
-    return Gram(products, float(scale), integer=True)
+
+
+def unit_rows(rows: Array) -> Array:
+    """Finite rows [n, d], none zero, at length 1, whatever their length: its square may leave the range of floats."""
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    scaled = rows / largest
+    return np.asarray(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
 
 
 def signed_gram(n: int, coherence: float, rng: np.random.Generator) -> Gram:
@@ -138,16 +194,21 @@ def binary_codes(n: int) -> Array:
 
 def wrong_slots(readout: Array, values: Array, holds: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which slots' readouts [n, d_v] are not strictly nearest to the value of the element they should hold, [n]."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        distance = (values**2).sum(axis=1) / 2 - readout @ values.T
-    slots = np.arange(len(holds))
-    own = distance[slots, holds].copy()
-    distance[slots, holds] = np.inf
-    return ~(own < distance.min(axis=1))
+    wrong = np.empty(len(holds), dtype=bool)
+    half = (values**2).sum(axis=1) / 2
+    for start in range(0, len(holds), _TILE):
+        tile = slice(start, start + _TILE)
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = half - readout[tile] @ values.T
+        slots = np.arange(len(distance))
+        own = distance[slots, holds[tile]].copy()
+        distance[slots, holds[tile]] = np.inf
+        wrong[tile] = ~(own < distance.min(axis=1))
+    return wrong
 
 
 def replay(
-    gram: Gram,
+    gram: Gram | FactoredGram,
     swaps: Swaps,
     f: Activation,
     values: Array | None = None,
@@ -228,12 +289,10 @@ def _bounded(readout: Array) -> bool:
 class _Cache:
     """Tokens (as differences of slots), their u, and every slot's readout, kept up to date block by block."""
 
-    def __init__(self, gram: Gram, f: Activation, width: int, block: int, integer: bool) -> None:
+    def __init__(self, gram: Gram | FactoredGram, f: Activation, width: int, block: int, integer: bool) -> None:
         n = len(gram)
-        self.n, self.f, self.scale, self.block = n, f, gram.scale, block
+        self.gram, self.n, self.f, self.scale, self.block = gram, n, f, gram.scale, block
         self.integer = integer  # every number so far is an integer that float64 holds exactly
-        self.products = np.zeros((n + 1, n + 1))  # slot n is "nothing", so that an initial write is a difference too
-        self.products[:n, :n] = gram.products
         self.plus = np.empty(0, dtype=np.int64)
         self.minus = np.empty(0, dtype=np.int64)
         self.u = np.empty((0, width))
@@ -257,7 +316,7 @@ class _Cache:
 
     def _append(self, plus: NDArray[np.int64], minus: NDArray[np.int64], values: Array) -> tuple[Array, Array]:
         with np.errstate(over="ignore", invalid="ignore"):
-            difference = self.products[:, plus] - self.products[:, minus]  # [n + 1, B]
+            difference = self.gram.differences(plus, minus)  # [n + 1, B]
             right = values
             for start in range(0, len(self.plus), _TILE):
                 tile = slice(start, start + _TILE)
@@ -286,7 +345,7 @@ class _Cache:
 
     def _check_exact(self, inside: Array, right: Array, u: Array) -> None:
         """Make sure that float64 rounded nothing: no partial sum reached 2^53, and u solves its system exactly."""
-        largest = 4 * float(np.abs(self.products).max()) / self.scale + 1
+        largest = 4 * self.gram.largest / self.scale + 1
         self.size += float(np.abs(u).max(axis=1).sum())
         self.integer = self.size * largest < _EXACT
         if self.integer and not (u + inside @ u == right).all():
@@ -299,19 +358,29 @@ class _Truth:
     def __init__(self, values: Array, met: NDArray[np.int64]) -> None:
         self.values, self.met = values, met
         self.holds = np.arange(len(values))
-        self.safe = _least_distance(values) / 2  # a readout nearer to its value than this cannot be mistaken
+
+    @cached_property
+    def safe(self) -> float:
+        """A readout nearer to its value than this cannot be mistaken."""
+        return _least_distance(self.values) / 2
+
+    def wrong(self, readout: Array, holds: NDArray[np.int64]) -> int:
+        """How many slots hold a wrong element; only those whose readout is far from its value are looked at."""
+        error = readout - self.values[holds]
+        if not error.any():
+            return 0
+        far = ~((error**2).sum(axis=1) < self.safe**2)
+        return int(wrong_slots(readout[far], self.values, holds[far]).sum())
 
     def advance(self, swaps: Swaps) -> None:
         for a, b in swaps.tolist():
             self.holds[a], self.holds[b] = self.holds[b], self.holds[a]
 
     def compare(self, swap: int, readout: Array) -> Checkpoint:
-        error = np.abs(readout - self.values[self.holds]).max()
-        return Checkpoint(
-            swap,
-            int(wrong_slots(readout, self.values, self.holds).sum()),
-            float(error) if np.isfinite(error) else math.inf,
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = np.abs(readout - self.values[self.holds]).max()
+            wrong = self.wrong(readout, self.holds)
+        return Checkpoint(swap, wrong, float(error) if np.isfinite(error) else math.inf)
 
     def steps_are_exact(self, swaps: Swaps, done: int, pattern: Array, u: Array) -> bool:
         """Whether each swap wrote exactly the difference of two elements: +1, −1 into its slots and 0 into all others.
@@ -332,20 +401,22 @@ class _Truth:
         """The first of these swaps after which a slot is wrong, if any, and whether all before were exactly equal."""
         holds, readout, equal = self.holds.copy(), before.copy(), True
         for t, (a, b) in enumerate(swaps.tolist()):
+            holds[a], holds[b] = holds[b], holds[a]
             with np.errstate(over="ignore", invalid="ignore"):
                 readout += pattern[:, t, None] * u[t]
-            holds[a], holds[b] = holds[b], holds[a]
-            error = readout - self.values[holds]
-            equal = equal and not error.any()
-            far = ~((error**2).sum(axis=1) < self.safe**2)
-            if far.any() and wrong_slots(readout, self.values, holds).any():
-                return done + t + 1, False
+                equal = equal and bool((readout == self.values[holds]).all())
+                if self.wrong(readout, holds):
+                    return done + t + 1, False
         return None, equal
 
 
 def _least_distance(values: Array) -> float:
     """The least distance between two values."""
-    squares = (values**2).sum(axis=1)
-    distance = squares[:, None] + squares - 2 * values @ values.T
-    np.fill_diagonal(distance, np.inf)
-    return math.sqrt(max(float(distance.min()), 0.0))
+    squares, least = (values**2).sum(axis=1), math.inf
+    for start in range(0, len(values), _TILE):
+        rows = slice(start, start + _TILE)
+        distance = squares[rows, None] + squares - 2 * values[rows] @ values.T
+        own = np.arange(len(distance))
+        distance[own, start + own] = np.inf
+        least = min(least, float(distance.min()))
+    return math.sqrt(max(least, 0.0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from theorem.exchange import gram_of
+from theorem.exchange import gram_of, unit_rows
 from theorem.packings.keyset import KeySet, quantise
 
 FINE = 14  # bits after the point where int8 is too coarse
@@ -28,12 +28,14 @@ def read_keys(path: str | Path) -> KeySet:
     if "z" in integers and "scale" in integers and arrays["scale"].ndim == 0:
         z, scale = arrays["z"], int(arrays["scale"])
         gram_of(z, scale)
-        small = np.abs(z.astype(np.float64)).max() <= 127
-        return KeySet(z.astype(np.int8 if small else np.int64), Path(path).name, scale)
+        peak = np.abs(z.astype(np.float64)).max()
+        return KeySet(
+            z.astype(np.int8 if peak <= 127 else np.int16 if peak < 2**15 else np.int64), Path(path).name, scale
+        )
     if "keys" in arrays and arrays["keys"].dtype.kind in "iuf":
         keys = arrays["keys"].astype(np.float64)
         gram_of(keys)
-        return KeySet(keys / np.linalg.norm(keys, axis=1, keepdims=True), Path(path).name)
+        return KeySet(unit_rows(keys), Path(path).name)
     raise ValueError(f"holds {', '.join(arrays) or 'nothing'}; expected integers z with one scale, or real keys")
 
 
@@ -46,8 +48,8 @@ def coarse(keys: KeySet) -> KeySet:
 
 
 def fine(keys: KeySet) -> KeySet:
-    """The keys rounded to multiples of 2^−14, for those that int8 changes too much; integer keys stay as they are."""
+    """The keys as int16 multiples of 2^−14, for those that int8 changes too much; integer keys stay as they are."""
     if keys.exact:
         return keys
-    z = np.rint(keys.unit() * 2**FINE).astype(np.int32)
+    z = np.rint(keys.unit() * 2**FINE).astype(np.int16)
     return KeySet(z, f"{keys.construction}, rounded to 2^-{FINE}", 4**FINE)

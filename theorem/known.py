@@ -1,27 +1,84 @@
-"""The narrowest keys below 1/8 that a construction gives for n slots, beside the least width that bounds allow."""
+"""The narrowest keys known for n slots: what a construction gives, what a search found and is on record, what is bound.
+
+A record is a certificate in `theorem/recorded`, counted only where `theorem.checker` proves it when it is asked for.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from theorem.packings.keyset import KeySet, Offer
+
+RECORDED = Path(__file__).with_name("recorded")
+
+
+@dataclass(frozen=True)
+class Record:
+    """n integer keys in R^d that satisfy `claim` of `theorem.checker`, and the command that found them."""
+
+    n: int
+    d: int
+    claim: str
+    construction: str
+    command: str
+
+    @property
+    def path(self) -> Path:
+        return RECORDED / f"keys-{self.n}-{self.d}.npz"
+
+    def keys(self, n: int) -> KeySet:
+        """The first n of them. Raises ValueError where the checker does not prove the claim for these."""
+        from theorem.checker import Certificate, read_certificate, violation
+
+        stored, _ = read_certificate(self.path)
+        reason = violation(Certificate(stored.z[:n], stored.scale, stored.rule, (self.claim,)))
+        if reason:
+            raise ValueError(f"{self.path.name}: {reason}")
+        return KeySet(stored.z[:n], self.construction, stored.scale)
+
+
+RECORDS = (
+    Record(128, 49, "coherence", "descent from random keys", "verify keys --n 128 --d 49 --max-seconds 60"),
+    Record(512, 67, "coherence", "orbits from Kerdock", "verify keys --n 512 --d 67"),
+    Record(
+        2048,
+        77,
+        "coherence",
+        "orbits from Kerdock",
+        "verify keys --n 2048 --d 77 --max-seconds 120 --construction orbits",
+    ),
+    Record(128, 42, "gram", "descent on the condition", "verify spread --n 128 --d 42 --iterations 400 --peak 2047"),
+    Record(512, 62, "gram", "descent on the condition", "verify spread --n 512 --d 62 --start FILE"),
+)
 
 
 @dataclass(frozen=True)
 class Narrowest:
-    """n keys in R^d by `offer` (None: the unit vectors, d = n); the linear programme allows none below `bound`."""
+    """The least d known for n keys below 1/8, by `offer` or `record` (neither: the unit vectors, d = n).
+
+    The linear programme allows none below `bound`; `constructed` is the least d that a construction promises;
+    `condition` is a record of keys that satisfy Theorem 1's own condition in fewer dimensions, if there is one.
+    """
 
     n: int
     d: int
     bound: int
+    constructed: int
     offer: Offer | None
+    record: Record | None
+    condition: Record | None
 
     @property
     def construction(self) -> str:
+        if self.record is not None:
+            return f"{self.record.construction}, recorded"
         return "unit vectors" if self.offer is None else self.offer.construction
 
     def keys(self) -> KeySet:
-        """The keys, built now."""
+        """The keys, built now or read."""
+        if self.record is not None:
+            return self.record.keys(self.n)
         if self.offer is not None:
             return self.offer.make()
         import numpy as np
@@ -30,16 +87,30 @@ class Narrowest:
 
 
 def narrowest(n: int) -> Narrowest:
-    """The least d for which a construction promises n keys of coherence below 1/8, n ≥ 2.
+    """The least d known for n keys of coherence below 1/8, n ≥ 2: promised by a construction or on record.
 
-    Descent, which promises nothing, may reach fewer dimensions (`verify keys --n`).
+    Raises ValueError where a record does not hold.
     """
     from theorem.bounds import least_dimension
     from theorem.packings.constructions import offers
 
     bound = least_dimension(n, 1 / 8)["lp"]
+    constructed, offer = n, None
     for d in range(bound, n):
-        below = [offer for offer in offers(n, d) if offer.coherence < 1 / 8]
+        below = [candidate for candidate in offers(n, d) if candidate.coherence < 1 / 8]
         if below:
-            return Narrowest(n, d, bound, min(below, key=lambda offer: offer.coherence))
-    return Narrowest(n, n, bound, None)
+            constructed, offer = d, min(below, key=lambda candidate: candidate.coherence)
+            break
+    record = _record(n, "coherence", constructed)
+    least = constructed if record is None else record.d
+    return Narrowest(n, least, bound, constructed, offer, record, _record(n, "gram", least))
+
+
+def _record(n: int, claim: str, below: int) -> Record | None:
+    """The narrowest record of n or more keys in fewer than `below` dimensions, checked, or None."""
+    fitting = [record for record in RECORDS if record.claim == claim and record.n >= n and record.d < below]
+    if not fitting:
+        return None
+    least = min(fitting, key=lambda record: record.d)
+    least.keys(n)
+    return least

@@ -20,6 +20,7 @@ from theorem.packings.descent import MOST_STEPS, OVERHEAD, RATE, progress
 from theorem.packings.keyset import KeySet
 
 FINE_PEAK = 2**15 - 1
+LENGTHS = (16_000, 19_400)  # of int16 keys as a certificate holds them: squared, they stay under its limit
 STARTS = ((0.06, 0.05), (0.03, 0.05))  # weight of the further coordinates, disturbance
 
 
@@ -137,13 +138,19 @@ def lowered_orbits(base: Base, n: int, d: int, seconds: float, seed: int) -> Key
 
 
 def _rounded(x: NDArray[np.float64], m: int, labels: NDArray[np.int64], coherence: float) -> NDArray[Any]:
-    """Unit keys (r, d) as int8, which a certificate wants, where that keeps their orbits below 1/8, else as int32."""
+    """Unit keys (r, d) as int8 where that keeps their orbits below 1/8, else as int16, both as certificates hold them,
+    else as int32."""
     step = float(np.abs(x).max())
-    roundings = [np.rint(x * (peak / step)) for peak in range(64, 128)]  # some steps suit the entries better
-    reached = [orbit_coherence(z / np.linalg.norm(z, axis=1, keepdims=True), m, labels) for z in roundings]
-    best = int(np.argmin(reached))
-    if reached[best] < 1 / 8 or coherence >= 1 / 8:
-        return roundings[best].astype(np.int8)
+    formats = (
+        (np.int8, [peak / step for peak in range(64, 128)]),  # some steps suit the entries better
+        (np.int16, [min(length, FINE_PEAK / step) for length in np.linspace(*LENGTHS, 64)]),
+    )
+    for integers, steps in formats:
+        roundings = [np.rint(x * step) for step in steps]
+        reached = [orbit_coherence(z / np.linalg.norm(z, axis=1, keepdims=True), m, labels) for z in roundings]
+        best = int(np.argmin(reached))
+        if reached[best] < 1 / 8 or coherence >= 1 / 8:
+            return roundings[best].astype(integers)
     return np.rint(x * (FINE_PEAK / step)).astype(np.int32)
 
 

@@ -8,8 +8,8 @@ from verify.evidence import Claim, Evidence, Ruling, Verdict
 from verify.provenance import SOURCE
 
 RECORDED_PROOF = SOURCE / "reports" / "recorded" / "smt.json"
-RECORDED_KEYS = SOURCE / "reports" / "recorded" / "keys-512-128.npz"
-BEYOND = tuple(SOURCE / "reports" / "recorded" / f"keys-{n}-{d}.npz" for n, d in ((128, 42), (512, 62)))
+RECORDED_KEYS = SOURCE / "theorem" / "recorded" / "keys-512-128.npz"
+BEYOND = tuple(SOURCE / "theorem" / "recorded" / f"keys-{n}-{d}.npz" for n, d in ((128, 42), (512, 62)))
 ASSUMPTION_1 = "unit keys, |k_i·k_j| ≤ ε < 1/8 (Assumption 1)"
 ROUND = "f = round, κ₁ = κ₂ = f(x·y), w = k, α = β = 1"
 

@@ -46,7 +46,7 @@ def run(options: Options, session: Session) -> Finding:
         for name in certificate.claims
     ]
     rows = [
-        ("keys", f"{n} in {d} dimensions, int8"),
+        ("keys", f"{n} in {d} dimensions, {certificate.z.dtype}"),
         ("scale", f"{certificate.scale}"),
         ("rounding rule", certificate.rule),
         ("claims", ", ".join(certificate.claims)),

@@ -25,16 +25,18 @@ class Options:
     epsilon: float = option(
         0.125, help="coherence to stay below, with --n or --d alone", parse=real(0, 0.99, open_low=True)
     )
-    construction: str = option("", help="only constructions whose name begins so", metavar="NAME")
+    construction: str | None = option(None, help="only constructions whose name begins so", metavar="NAME")
     max_seconds: float = option(20.0, help="time for descent", parse=real(0, 86400, open_low=True))
     seed: int = option(0, help="of random starts", parse=integer(0))
-    out: str = option("", help="write the keys to FILE.npz: integers z and scale, or float keys", metavar="FILE")
+    out: str | None = option(
+        None, help="write the keys to FILE.npz: integers z and scale, or float keys", metavar="FILE"
+    )
 
 
 def run(options: Options, session: Session) -> Finding:
     if options.n is None and options.d is None:
         raise BadInput("--n: expected --n, --d or both")
-    if options.out:
+    if options.out is not None:
         if not options.out.endswith(".npz"):
             raise BadInput(f"--out {options.out}: expected a name that ends in .npz")
         check_writable("--out", options.out)
@@ -51,14 +53,14 @@ def _best(options: Options, session: Session) -> Finding:
 
     assert options.n is not None
     assert options.d is not None
-    name, value = ("--construction", options.construction) if options.construction else ("--n", options.n)
+    name, value = ("--construction", options.construction) if options.construction is not None else ("--n", options.n)
     with blame(name, value):
         built = build(
             options.n,
             options.d,
             options.max_seconds,
             options.seed,
-            only=options.construction,
+            only=options.construction or "",
             progress=session.progress,
         )
     point, bounds = _point(built.keys)
@@ -92,7 +94,7 @@ def _smallest(options: Options, session: Session) -> Finding:
     from theorem.packings import smallest
 
     assert options.n is not None
-    if options.construction:
+    if options.construction is not None:
         raise BadInput(f"--construction {options.construction}: expected --d with it")
     with blame("--n", options.n):
         keys, log = smallest(options.n, options.epsilon, options.max_seconds, options.seed, progress=session.progress)
@@ -124,7 +126,7 @@ def _most(options: Options) -> Finding:
 
     assert options.d is not None
     for name, value in (("--construction", options.construction), ("--out", options.out)):
-        if value:
+        if value is not None:
             raise BadInput(f"{name} {value}: expected --n with it")
     found, bound = most_offered(options.d, options.epsilon), most_keys(options.d, options.epsilon)
     limit = "no limit that the linear programme proves" if math.isinf(bound) else f"at most {bound:.0f} exist"
@@ -156,7 +158,7 @@ def _bounds_table(bounds: dict[str, float]) -> Table:
 
 def _finding(options: Options, point: dict[str, Any], tables: list[Table], summary: str, keys: KeySet) -> Finding:
     files = []
-    if options.out:
+    if options.out is not None:
         files = [Path(options.out)]
         with blame("--out", options.out):
             _write(files[0], keys)

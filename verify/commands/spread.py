@@ -18,7 +18,7 @@ class Options:
     iterations: int = option(150, help="steps of descent at each of five sharpnesses", parse=integer(1, 100_000))
     peak: int = option(1023, help="largest entry of the integer keys; 127 fits int8", parse=integer(1, 32767))
     seed: int = option(0, help="seed of a random start", parse=integer(0))
-    certificate: str = option("", help="write a certificate to FILE if the condition holds", metavar="FILE")
+    certificate: str | None = option(None, help="write a certificate to FILE if the condition holds", metavar="FILE")
 
 
 def run(options: Options, session: Session) -> Finding:
@@ -30,7 +30,7 @@ def run(options: Options, session: Session) -> Finding:
     from theorem.spread import integer_keys, lower_spread, without_least_direction
     from verify.session import check_writable
 
-    if options.certificate:
+    if options.certificate is not None:
         check_writable("--certificate", options.certificate)
     generator = np.random.default_rng(options.seed)
     if options.start == "random":
@@ -54,7 +54,7 @@ def run(options: Options, session: Session) -> Finding:
             break
         keys = without_least_direction(keys)
     files = []
-    if options.certificate and found.holds:
+    if options.certificate is not None and found.holds:
         write_certificate(options.certificate, z, scale, HALF_EVEN, ["gram"])
         files.append(Path(options.certificate))
     return Finding(

@@ -13,7 +13,7 @@ from verify.session import Session, check_writable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from theorem.exchange import Replay
+    from theorem.exchange import FactoredGram, Gram, Replay
     from theorem.known import Narrowest
     from theorem.lemma import GramCondition
     from theorem.packings import Attempt, KeySet
@@ -38,12 +38,14 @@ class Options:
     )
     f: str = option("round", help="the similarity: round, round-half-away, linear, relu, exp4, hermite8, exp5 to exp60")
     steps: int = option(10_000, help="number of swaps of each sequence", parse=integer(1, 10_000_000))
-    swaps: str = option("", help="replay the swaps of this CSV instead: two slot numbers from 0 a line", metavar="FILE")
+    swaps: str | None = option(
+        None, help="replay the swaps of this CSV instead: two slot numbers from 0 a line", metavar="FILE"
+    )
     rewrite: int | None = option(
         None, help="read all slots out and write them anew every K swaps (P App. E.3)", parse=integer(1), metavar="K"
     )
     device: str = option("cpu", help="cuda replays through the GPU kernel", choices=("cpu", "cuda"))
-    certificate: str = option("", help="write a certificate that verify check can check", metavar="FILE")
+    certificate: str | None = option(None, help="write a certificate that verify check can check", metavar="FILE")
     max_seconds: float = option(12.0, help="time for building the keys", parse=real(0.1, 86_400))
     seed: int = option(0, help="seed of random keys, of descent and of the swaps", parse=integer(0, 2**32 - 1))
 
@@ -58,12 +60,12 @@ def run(options: Options, session: Session) -> Finding:
 
     with blame("--f", options.f):
         fitted_terms(options.f)
-    if options.certificate:
+    if options.certificate is not None:
         check_writable("--certificate", options.certificate)
     if options.device == "cuda":
         _check_cuda(options)
     keys, tried = _keys(options, session)
-    if options.swaps:
+    if options.swaps is not None:
         with blame("--swaps", options.swaps):
             sequences = {"given": read_swaps(options.swaps, keys.n)}
     else:
@@ -72,7 +74,7 @@ def run(options: Options, session: Session) -> Finding:
     session.progress("proving the lemma for every pair of swaps")
     keys, condition = _lemma(options, keys)
     replayer = _Replayer(options, session, keys)
-    certificate, files = _certificate(options, keys, condition)
+    certificate, files, none = _certificate(options, keys, condition)
     replays = {name: replayer.run(options.f, swaps, name) for name, swaps in sequences.items()}
     first, swaps = next(iter(sequences.items()))
     beside = OTHERS if options.device == "cpu" else OTHERS_ON_GPU
@@ -99,7 +101,13 @@ def run(options: Options, session: Session) -> Finding:
         "replays": {name: _numbers(r) for name, r in replays.items()},
         "others": {f: _numbers(r) for f, r in others.items()},
         "bounds": bounds,
-        "least_d": {"bound": least.bound, "known": least.d, "construction": least.construction},
+        "least_d": {
+            "bound": least.bound,
+            "known": least.d,
+            "construction": least.construction,
+            "constructed": least.constructed,
+            "condition": None if least.condition is None else least.condition.d,
+        },
         "tried": [{"construction": a.construction, "coherence": a.coherence, "exact": a.exact} for a in tried],
         "certificate": certificate,
     }
@@ -109,7 +117,7 @@ def run(options: Options, session: Session) -> Finding:
         points=[point],
         claims=claims,
         tables=[
-            _table_keys(keys, tried, bounds, least, claims, certificate),
+            _table_keys(keys, tried, bounds, least, claims, certificate, none),
             _table_replays(keys.n, replays, others, first),
         ],
         summary=_summary(options.f, claims, others),
@@ -156,7 +164,7 @@ def _keys(options: Options, session: Session) -> tuple[KeySet, Sequence[Attempt]
 
 
 def _lemma(options: Options, keys: KeySet) -> tuple[KeySet, GramCondition | None]:
-    """The keys in integers, and Lemma 1 for every pair of swaps: in int8 if it holds there, else rounded more finely.
+    """The keys in integers, and Lemma 1 for every pair of swaps: in int8 if it holds there, else in int16.
 
     No condition where there are too many keys for O(n³) and coherence has to decide.
     """
@@ -187,8 +195,6 @@ def _enough_memory(options: Options, n: int, d: int) -> None:
             f"--n {n} --d {d}: needs about {needed / 2**30:.0f} GiB, half of this machine's memory is"
             f" {memory / 2**31:.0f} GiB; expected fewer or narrower keys"
         )
-    if n > MOST_KEYS and options.device == "cpu":
-        raise BadInput(f"--n {n}: expected at most {MOST_KEYS} on a CPU; --device cuda replays more")
 
 
 def _lemma_numbers(claim: Claim, condition: GramCondition | None) -> dict[str, Any]:
@@ -205,41 +211,52 @@ def _rule(options: Options) -> str:
 
 def _certificate(
     options: Options, keys: KeySet, condition: GramCondition | None
-) -> tuple[dict[str, Any] | None, list[Path]]:
-    """What the independent checker says of these keys; written to a file first, and read back, if one was asked for."""
+) -> tuple[dict[str, Any] | None, list[Path], str]:
+    """What the independent checker says of these keys, and else why there is no certificate; written to a file first,
+    and read back, if one was asked for."""
     from pathlib import Path
 
-    import numpy as np
+    from theorem.certificate import as_certificate, write_certificate
+    from theorem.checker import read_certificate, violation
 
-    from theorem.certificate import write_certificate
-    from theorem.checker import Certificate, read_certificate, violation
-
-    if condition is None or not condition.holds or keys.vectors.dtype != np.int8:
-        return None, []
-    claims = ("gram", "coherence") if assumption_1(keys) else ("gram",)
+    claims = (("gram",) if condition and condition.holds else ()) + (("coherence",) if assumption_1(keys) else ())
+    if not claims:
+        return None, [], "none: there is nothing to certify"
+    if condition is None and options.certificate is None:
+        return None, [], f"none: --certificate FILE writes one of Assumption 1 for more than {MOST_KEYS} keys"
     assert keys.scale is not None
-    files = []
-    if options.certificate:
-        with blame("--certificate", options.certificate):
-            write_certificate(options.certificate, keys.vectors, keys.scale, _rule(options), claims)
-            certificate, carried = read_certificate(options.certificate)
+    try:
+        certificate = as_certificate(keys.vectors, keys.scale, _rule(options), claims)
+    except ValueError as error:
+        if options.certificate is not None:
+            raise BadInput(f"--certificate {options.certificate}: {error}") from error
+        return None, [], f"none: {error}"
+    carried, files = certificate.sha256(), []
+    if options.certificate is not None:
         files = [Path(options.certificate)]
-    else:
-        certificate = Certificate(keys.vectors, keys.scale, _rule(options), claims)
-        carried = certificate.sha256()
+        with blame("--certificate", options.certificate):
+            write_certificate(files[0], keys.vectors, keys.scale, _rule(options), claims)
+            certificate, carried = read_certificate(files[0])
     valid = violation(certificate) is None and certificate.sha256() == carried
-    return {"claims": claims, "valid": valid, "sha256": carried, "rule": certificate.rule}, files
+    return {"claims": claims, "valid": valid, "sha256": carried, "rule": certificate.rule}, files, ""
 
 
 class _Replayer:
     """Runs sequences of swaps on the device that was asked for."""
 
     def __init__(self, options: Options, session: Session, keys: KeySet) -> None:
-        from theorem.exchange import gram_of
-
         self.options, self.session, self.keys = options, session, keys
         with blame("--keys", options.keys):
-            self.gram = gram_of(keys.vectors, keys.scale) if options.device == "cpu" else None
+            self.gram = self._gram() if options.device == "cpu" else None
+
+    def _gram(self) -> Gram | FactoredGram:
+        from theorem.exchange import FactoredGram, gram_of
+
+        keys = self.keys
+        if keys.n <= MOST_KEYS:
+            return gram_of(keys.vectors, keys.scale)
+        assert keys.scale is not None
+        return FactoredGram(keys.vectors, float(keys.scale), keys.coherence)
 
     def run(self, f: str, swaps: Swaps, name: str, stop: bool = False) -> Replay:
         from theorem.activations import activation
@@ -282,6 +299,7 @@ def _table_keys(
     least: Narrowest,
     claims: Sequence[Claim],
     certificate: dict[str, Any] | None,
+    none: str,
 ) -> Table:
     rows = [("keys", keys.construction)]
     weighed = [f"{a.construction} {a.coherence:.4f}" for a in tried[:5]]
@@ -290,16 +308,23 @@ def _table_keys(
     rows.append(("coherence", f"{keys.coherence:.4f}"))
     rows.append(("lower bounds", ", ".join(f"{BOUNDS[name]} {value:.4f}" for name, value in bounds.items() if value)))
     allowed = f"the linear programme allows none below {least.bound}"
-    rows.append((f"least d for {keys.n} keys", f"{least.d} by construction ({least.construction}); {allowed}"))
+    known = f"{least.d} known ({least.construction}); "
+    if least.record is not None:
+        known += f"{least.constructed} by a construction alone; "
+    rows.append((f"least d for {keys.n} keys", f"{known}{allowed}"))
+    if least.condition is not None:
+        words = (
+            f"{least.condition.d} are enough for Theorem 1 without Assumption 1 ({least.condition.path.name}, recorded)"
+        )
+        rows.append(("", words))
     for name, claim in zip(("Assumption 1", "Lemma 1"), [c for c in claims if c.id != "theorem-replay"]):
         assert claim.ruling is not None
         rows.append((name, f"{claim.ruling.verdict}: {claim.ruling.detail}"))
     if certificate is not None:
-        rows.append(
-            ("certificate", f"{'valid' if certificate['valid'] else 'NOT VALID'}, {certificate['sha256'][:16]}")
-        )
+        words = f"{'valid' if certificate['valid'] else 'NOT VALID'} ({', '.join(certificate['claims'])})"
+        rows.append(("certificate", f"{words}, {certificate['sha256'][:16]}"))
     else:
-        rows.append(("certificate", "none: there is nothing to certify"))
+        rows.append(("certificate", none))
     return Table(f"{keys.n} keys in R^{keys.d}", ("what", "is"), rows)
 
 

@@ -10,7 +10,7 @@ from verify.report.exhibits import Exhibit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RECORDED_KEYS = SOURCE / "reports" / "recorded" / "keys-512-128.npz"
+RECORDED_KEYS = SOURCE / "theorem" / "recorded" / "keys-512-128.npz"
 BINS = 60
 
 
