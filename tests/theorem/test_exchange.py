@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
 from theorem.activations import Activation, activation
-from theorem.exchange import Gram, binary_codes, gram_of, replay, signed_gram, wrong_slots
+from theorem.exchange import FactoredGram, Gram, binary_codes, gram_of, replay, signed_gram, wrong_slots
 from theorem.swaps import SEQUENCES, permutation_after, random_swaps
 
 
@@ -240,3 +240,19 @@ def test_binary_codes_are_different_signs_of_least_width(n):
     assert set(np.unique(codes)) == {-1.0, 1.0}
     assert len(np.unique(codes, axis=0)) == n
     assert codes.shape[1] == math.ceil(math.log2(n))
+
+
+@pytest.mark.parametrize("peak", [3, 3000])
+def test_products_from_the_keys_replay_like_their_gram_matrix(peak):
+    """In float32 and in float64, for keys that work and for keys that do not."""
+    for z in (rng(1).integers(-peak, peak + 1, (40, 9)), peak * np.eye(40, dtype=np.int64)):
+        scale = int((z * z).sum(axis=1).max())
+        full = gram_of(z, scale)
+        factored = FactoredGram(z.astype(np.int16), float(scale), full.coherence)
+        plus, minus = np.array([3, 40, 7]), np.array([1, 2, 40])
+        assert np.array_equal(factored.differences(plus, minus), full.differences(plus, minus))
+        assert factored.largest == full.largest
+        swaps = random_swaps(40, 50, rng(2))
+        assert replay(factored, swaps, activation("round"), block=16) == replay(
+            full, swaps, activation("round"), block=16
+        )

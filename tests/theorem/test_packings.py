@@ -21,6 +21,7 @@ from theorem.packings.constructions.lifting import bases
 from theorem.packings.constructions.quadric import quadric
 from theorem.packings.constructions.singer import singer
 from theorem.packings.constructions.taylor import seidel, taylor
+from theorem.packings.constructions.two_weight import points, two_weight
 from theorem.packings.fields import field, galois_ring_trace
 from theorem.packings.keyset import exact_coherence_squared, float_coherence
 from theorem.packings.orbits import expand, lowered_orbits, orbit_coherence, sign_labels
@@ -50,10 +51,17 @@ def test_every_offer_keeps_its_promise(n: int, d: int) -> None:
         (gold(1056, 32), Fraction(1, 16)),
         (irreducible_cyclic(8, 85), Fraction(11, 85) ** 2),
         (quadric(8), Fraction(1153, 10369) ** 2),
+        (two_weight(), Fraction(9, 73) ** 2),
     ],
 )
 def test_exact_sets_have_the_coherence_of_the_literature(keys: KeySet, squared: Fraction) -> None:
     assert keys.coherence_squared == squared
+
+
+def test_the_two_weight_code_is_projective_and_has_two_weights() -> None:
+    weights = np.bitwise_count(np.arange(1, 512)[:, None] & points()[None, :]) % 2
+    assert len(set(points().tolist()) - {0}) == 73
+    assert dict(zip(*map(np.ndarray.tolist, np.unique(weights.sum(axis=1), return_counts=True)))) == {32: 219, 40: 292}
 
 
 @pytest.mark.parametrize("q", [3, 5, 7, 9])

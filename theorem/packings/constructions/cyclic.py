@@ -1,7 +1,7 @@
 """Irreducible cyclic codes: n = 2^k sign vectors (−1)^{Tr(a ζ^i)}, i < d, a in GF(2^k), ζ of order d dividing 2^k − 1.
 
-Their products are Gaussian periods of index (2^k − 1)/d. The two-weight code [73, 9; 32, 40] is d = 73: 512 keys of
-coherence 9/73, one of the sporadic examples of Schmidt and White (2002).
+Their products are Gaussian periods of index (2^k − 1)/d. The irreducible code [73, 9] has coherence 17/73; the
+two-weight code of that length and dimension is another (`two_weight`).
 """
 
 from __future__ import annotations

@@ -314,7 +314,7 @@ EXHIBITS = (
         "exchange",
         "What tracking n elements costs in memory",
         "Numbers held while any number of swaps goes by: DeltaFormer's cache with all slots read out and written anew "
-        "every n swaps (P App. E.3; 2n tokens, each a key of the narrowest construction below 1/8 and ⌈log₂ n⌉ "
+        "every n swaps (P App. E.3; 2n tokens, each a key of the narrowest set known below 1/8 and ⌈log₂ n⌉ "
         "signs), and a linear state, whose width is at least n − 1. The cache grows like n log n. The linear state "
         "grows like n² if its values are as wide as its keys, and like n log n too if they are ⌈log₂ n⌉ signs.",
         "python -m verify claims --only P-E3",
