@@ -70,18 +70,26 @@ def lemma_claim(rule: str, keys: KeySet, condition: GramCondition | None) -> Cla
 
 
 def _lemma_by_coherence(keys: KeySet) -> Ruling:
-    """Too many keys for every pair of swaps: Lemma 1 follows from Assumption 1 for keys of length 1 exactly."""
+    """Too many keys for every pair of swaps: with R = G − I, Lemma 1 follows from |R_ij| < 1/8, diagonal included."""
     import numpy as np
 
+    assert keys.coherence_squared is not None
+    assert keys.scale is not None
     norms = np.einsum("ij,ij->i", keys.vectors, keys.vectors, dtype=np.int64)
-    if assumption_1(keys) and (norms == keys.scale).all():
+    off = max(abs(int(norms.min()) - keys.scale), abs(int(norms.max()) - keys.scale))
+    # z_i·z_j ≤ coherence · the largest |z|², and 4 max |R| < 1/2 is the Gram condition's worst case
+    if 64 * keys.coherence_squared * int(norms.max()) ** 2 < keys.scale**2 and 8 * off < keys.scale:
+        length = "length 1" if off == 0 else f"squared length within {off / keys.scale:.1g} of 1"
         return Ruling(
             Verdict.CONFIRMED,
             Evidence.PROOF,
-            f"all keys have length 1 and |k_i·k_j| ≤ {keys.coherence:.4f}, exactly: Lemma 1 (ledger: P-E-lemma-1)",
+            f"all keys have {length} and cosines up to {keys.coherence:.4f}, exactly: 4 max |G − I| < 1/2 "
+            "(ledger: P-E-gram-condition)",
         )
     return Ruling(
-        Verdict.INCONCLUSIVE, Evidence.PROOF, f"more than {MOST_KEYS} keys, not of length 1 below 1/8 exactly"
+        Verdict.INCONCLUSIVE,
+        Evidence.PROOF,
+        f"more than {MOST_KEYS} keys, whose coherence and lengths do not decide it: 4 max |G − I| may reach 1/2",
     )
 
 

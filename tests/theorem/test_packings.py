@@ -198,6 +198,7 @@ def test_512_keys_below_one_eighth_in_67_dimensions() -> None:
     base = next(b for b in bases(67) if (b.name, b.d) == ("Kerdock", 64))
     keys = lowered_orbits(base, 512, 67, 30.0, 0)
     assert keys.vectors.shape == (512, 67)
+    assert keys.vectors.dtype == np.int16  # as certificates hold them
     assert keys.coherence_squared is not None
     assert keys.coherence_squared < Fraction(1, 64)
 

@@ -268,7 +268,7 @@ EXHIBITS = (
         "exchange",
         "Error against swaps",
         f"The largest error of any coordinate of any slot, for random swaps of {SLOTS} slots with keys of coherence "
-        f"{EPSILON}; values are codes of ±1. Rounding is exact, drawn at 10^−16. Four exponentials (P App. E.2) "
+        f"{EPSILON}; values are codes of ±1. Rounding is exact, drawn at 10⁻¹⁶. Four exponentials (P App. E.2) "
         "interpolate −1, 0, 1, 2 but are steep there, and eight that are flat there are curved; the best 16 and 24 "
         "last until their errors have added up, and stay under the bound proved for them (dotted).",
         "python -m verify claims --only P-E2",
@@ -297,8 +297,8 @@ EXHIBITS = (
         "exchange-exponentials",
         "exchange",
         "How many exponentials make f",
-        "The least error that J exponentials e^{jx} can have within 3ε of −1 and 1, 4ε of 0 and 2ε of 2; it is "
-        "enclosed between an alternation bound and exact values, less than 3 % apart. The printed form Σ a_j e^{jx} "
+        "The least error that J exponentials exp(jx) can have within 3ε of −1 and 1, 4ε of 0 and 2ε of 2; it is "
+        "enclosed between an alternation bound and exact values, less than 3 % apart. The printed form Σ a_j exp(jx) "
         "cancels: circles and squares mark the last J whose terms float32 or float64 can add up without losing what "
         "the fit gained.",
         "python -m verify claims --only P-E2-many-exponentials",

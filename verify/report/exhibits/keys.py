@@ -17,6 +17,7 @@ DESCENT_DIMENSIONS = (56, 64, 67, 70, 80, 88, 96, 112, 128, 144, 160)
 def _coherence(quick: bool) -> dict[str, Any]:
     from theorem.bounds import CLOSED, delsarte
     from theorem.bounds import coherence_bounds as bounds_of
+    from theorem.known import narrowest
     from theorem.packings import build, random_keys
     from theorem.packings.constructions import offers
 
@@ -32,9 +33,11 @@ def _coherence(quick: bool) -> dict[str, Any]:
             family += ", lifted" if "lifted" in offer.construction else ""
             if offer.coherence < 0.16 and all(c > offer.coherence + 1e-9 for _, c in points.get(family, [])):
                 points.setdefault(family, []).append((d, offer.coherence))
+    known = narrowest(N)
     return {
         "n": N,
         "d": dimensions,
+        "known": {"d": known.d, "coherence": known.keys().coherence, "construction": known.construction},
         "bounds": bounds,
         "random": [random_keys(N, d).coherence for d in dimensions],
         "constructions": points,
@@ -47,8 +50,8 @@ def _coherence(quick: bool) -> dict[str, Any]:
 
 
 def _headline(numbers: dict[str, Any]) -> str:
-    below = [row["d"] for row in numbers["rows"] if row["coherence"] < 1 / 8]
-    return f"{numbers['n']} keys below 1/8 fit into {min(below)} dimensions" if below else ""
+    least = min(row["d"] for row in (*numbers["rows"], numbers["known"]) if row["coherence"] < 1 / 8)
+    return f"{numbers['n']} keys below 1/8 fit into {least} dimensions"
 
 
 def _draw_coherence(numbers: dict[str, Any]) -> Figure:
@@ -67,6 +70,8 @@ def _draw_coherence(numbers: dict[str, Any]) -> Figure:
         markersize=4,
         label="best built",
     )
+    known = numbers["known"]
+    axes.plot(known["d"], known["coherence"], "*", color=BLACK, markersize=8, label="least d known below 1/8")
     welch, programme = numbers["bounds"]["welch"], numbers["bounds"]["lp"]
     same = max(abs(a - b) for a, b in zip(welch, programme)) < 1e-4
     axes.plot(numbers["d"], welch, color=BLACK, label="Welch's bound" + (" (the programme's too)" if same else ""))
