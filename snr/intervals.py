@@ -181,10 +181,11 @@ def pareto_index(draws: Array) -> float:
         return math.nan
     top = np.sort(np.partition(draws, n - count - 1)[n - count - 1 :])
     x = top[1:] - top[0]
-    if x[-1] <= 0 or x[count // 4] <= 0:
+    quarter = x[int(count / 4 + 0.5) - 1]
+    if x[-1] <= 0 or quarter < 1e-290:  # draws that span the range of floats have no lighter a tail than any other
         return -math.inf if x[-1] <= 0 else math.inf
     m = 30 + int(math.sqrt(count))
-    b = 1 / x[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * x[int(count / 4 + 0.5) - 1])
+    b = 1 / x[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quarter)
     k = np.mean(np.log1p(-b[:, None] * x), axis=1)
     log_likelihood = count * (np.log(-b / k) - k - 1)
     weights = np.exp(log_likelihood - log_likelihood.max())

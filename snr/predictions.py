@@ -54,7 +54,10 @@ class Prediction:
         return self.log == math.inf
 
     def to_json(self) -> float | str | None:
-        return "inf" if self.diverges else self.value
+        """ "inf" only where the statistic diverges; a finite number beyond the floats is None (see `log`)."""
+        if self.diverges:
+            return "inf"
+        return None if self.value == math.inf else self.value
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,12 @@ def _power(p: int) -> Twin:
 
     def relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
         ratio = np.divide(x, anchor, out=out)
-        return ratio if p == 1 else np.power(ratio, p, out=out)
+        if p == 1:
+            return ratio
+        first = np.array(ratio)
+        for _ in range(p - 1):  # np.power costs ten products
+            ratio = np.multiply(ratio, first, out=out)
+        return ratio
 
     return Twin(sign_and_log, relative)
 
@@ -176,6 +181,19 @@ def _softplus_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array
     return np.ones_like(y), np.where(y > 0, np.log(np.logaddexp(0, np.maximum(y, 0))), small)
 
 
+def _softplus_relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
+    y = np.multiply(x, 1 / float(tau), out=out)
+    small = np.exp(np.negative(np.abs(y)))
+    soft = np.add(np.maximum(y, 0, out=out), np.log1p(small, out=small if np.ndim(small) else None), out=out)
+    at = np.asarray(anchor) / float(tau)
+    return np.divide(soft, np.maximum(at, 0) + np.log1p(np.exp(-np.abs(at))), out=out)
+
+
+def _gelu_relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
+    weight = special.ndtr(x)
+    return np.multiply(np.divide(x, np.multiply(anchor, special.ndtr(anchor)), out=out), weight, out=out)
+
+
 def _gelu_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array]:
     return np.sign(x), _log_abs(x) + special.log_ndtr(x)
 
@@ -187,8 +205,8 @@ BUILTIN: dict[str, Similarity] = {
         Similarity("relu", "max(0, x)", twin=_positive_power(1)),
         Similarity("exp", "exp(x/tau)", twin=Twin(_exp_sign_and_log, _exp_relative)),
         Similarity("solu", "x*exp(x/tau)", twin=Twin(_solu_sign_and_log, _solu_relative)),
-        Similarity("softplus", "log(1 + exp(x/tau))", twin=Twin(_softplus_sign_and_log)),
-        Similarity("gelu", "x*Phi(x)", twin=Twin(_gelu_sign_and_log)),
+        Similarity("softplus", "log(1 + exp(x/tau))", twin=Twin(_softplus_sign_and_log, _softplus_relative)),
+        Similarity("gelu", "x*Phi(x)", twin=Twin(_gelu_sign_and_log, _gelu_relative)),
         Similarity("relu2", "max(0, x)**2", twin=_positive_power(2)),
         Similarity("cubic", "x**3", twin=_power(3)),
         Similarity("cosexp", "exp(x/tau)", cosine=True, twin=Twin(_exp_sign_and_log, _exp_relative)),
@@ -205,9 +223,7 @@ class Temperature:
     def __call__(self, d: float) -> float:
         """tau at width d. Raises ValueError where it is not a positive finite number."""
         value = _temperature_value(self.text, float(d))
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"tau = {value:g} at d = {d:g}; expected a positive finite number")
-        return value
+        return _possible(value, d, "expected a positive finite number")
 
 
 def temperature(text: str) -> Temperature:
@@ -221,9 +237,19 @@ def temperature(text: str) -> Temperature:
         value = _temperature_value(made.text, 64.0)
     except ValueError:
         raise ValueError(expected) from None
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"tau = {value:g} at d = 64; {expected}")
+    _possible(value, 64, expected)
     return made
+
+
+COLDEST, HOTTEST = 1e-6, 1e9  # beyond these tau² and x/tau leave what float64 logarithms resolve
+
+
+def _possible(tau: float, d: float, expected: str) -> float:
+    if not (np.isfinite(tau) and tau > 0):
+        raise ValueError(f"tau = {tau:g} at d = {d:g}; {expected}")
+    if not COLDEST <= tau <= HOTTEST:
+        raise ValueError(f"tau = {tau:g} at d = {d:g}; expected a number from {COLDEST:g} to {HOTTEST:g}")
+    return tau
 
 
 @lru_cache(maxsize=1024)

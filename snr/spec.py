@@ -68,7 +68,7 @@ def make_spec(
     probes: int | None = None,
     heads: int = 1,
 ) -> Spec:
-    """The spec with its defaults filled in: all probes up to n = 8192 and else 1024, values as wide as the keys.
+    """The spec with its defaults filled in: all probes up to n = 8192, then 1024 and fewer, values as wide as the keys.
 
     Raises ValueError for values out of range.
     """
@@ -90,7 +90,9 @@ def make_spec(
         if statistic == "fixed-probe":
             raise ValueError("fixed-probe is a statistic of keys drawn from a law; normalise the stored keys instead")
     width = d // heads
-    probes = (n if n <= 8192 else 1024) if probes is None else min(probes, n)
+    if probes is None:  # a batch recalls at most 2^28 products, or a time limit would not be kept
+        probes = n if n <= 8192 else max(16, min(1024, (1 << 28) // n))
+    probes = min(probes, n)
     if probes < 1 or (d_v is not None and d_v < 1):
         raise ValueError(f"probes = {probes}, d_v = {d_v}: expected at least 1")
     return Spec(similarity, n, width, tau, keys, statistic, values, d_v or width, probes, heads, confidence)

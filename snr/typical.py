@@ -36,6 +36,7 @@ LEVELS = np.concatenate([[0.001, 0.005], np.linspace(0.02, 0.98, 33), [0.995, 0.
 """Probabilities at which the conditional quantiles are tabulated."""
 MAX_LOG_N = 600.0
 MIXTURE = 400  # probe norms, at equal probabilities
+MANY_SIGNS = 1000  # keys ±1 from which the noise is as good as continuous
 FEW = 14  # norms at which the law of the noise is computed
 
 
@@ -113,6 +114,8 @@ def recall_law(
         raise ValueError(f"n = {n:g}: expected at least 2 and below e^{MAX_LOG_N:.0f}")
     pairs = float(n - 1)
     if keys == "sphere" or similarity.cosine:
+        if d == 1 and pairs < MANY_SIGNS:
+            raise ArithmeticError("keys ±1 give the noise a law with atoms, whose median is not resolved")
         norms, weights = np.array([float(d)]), np.ones(1)
         tables = _sum_quantiles(*_sphere_law(similarity, d, tau, pairs), pairs)[None, :]
     elif keys == "fixed-probe":

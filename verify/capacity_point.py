@@ -24,6 +24,9 @@ from verify.sweep import stream_key
 Progress = Callable[[Estimate], None]
 LITTLE = 1 << 28  # products k_j·k_i
 TYPICAL_WITHIN = 0.1  # a median's interval narrows slowly, and the typical value is asked for its order of magnitude
+LARGEST_LOG = 1e10  # float64 holds its logarithm to 1e-6, and sums of such logarithms hardly to 1e-4
+LARGEST_LOG_TYPICAL = 1e4  # beyond it the inversion's lattice is too coarse for the median
+ENOUGH_VALUES = 32  # width from which the law of the values no longer moves the median by more than 2 %
 WEIGHTED = 128  # probes in a memory of the importance-sampled estimate
 
 
@@ -67,6 +70,7 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
         heads=heads,
     )
     judged = _judged(spec, g.name, tau, predictions)
+    error = {j.name: math.exp(j.log) for j in judged if j.name == "recall_error"}
     return {
         "kernel": g.name,
         "d": d,
@@ -75,7 +79,8 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
         "keys": spec["keys"],
         "heads": heads,
         "statistic": spec["statistic"],
-        "predicted": predictions.to_json(),
+        "predicted": predictions.to_json() | error,
+        "predicted_log": {name: getattr(predictions, name).log for name in predictions.to_json()},
         "reasons": _reasons(predictions),
         "measured": {name: scaled_json(measured.scaled.get(name)) for name in ("mean", "importance", "median")},
         "flags": list(measured.flags),
@@ -108,22 +113,45 @@ def _judged(spec: Mapping[str, Any], kernel: str, tau: float, p: Predictions) ->
     """What is judged: the built-in predictions of the statistic that was measured, and the user's own."""
     statistic = spec["statistic"]
     exact = {"mean": p.exact, "fixed-probe": p.fixed_probe, "ratio-of-means": p.ratio_of_means, "median": p.typical}
+    typical = spec["values"] == "gaussian" or spec["d_v"] >= ENOUGH_VALUES
     found: list[Judged] = []
+    if statistic == "recall-error":
+        if (log := _recall_error(spec, kernel, tau)) is not None:
+            words = "the recall error E‖o − v‖²/E‖v‖² of softmax-normalised recall is its exact value"
+            found.append(Judged("recall_error", "P §2.1.1", words, statistic, log))
+        return found + _users(spec, tau)
     if p.paper.log is not None:
         statement = f"the {statistic} SNR⁻¹ is P's closed form for {kernel}"
         found.append(Judged("paper", _equation(kernel), statement, statistic, p.paper.log))
     if p.printed.log is not None:
         found.append(Judged("printed", "P eq. 17", "the same as P prints it at τ = √d", statistic, p.printed.log))
-    if exact[statistic].log is not None:
+    if exact[statistic].log is not None and (typical or statistic != "median"):
         name = "typical" if statistic == "median" else "exact"
         statement = f"the {statistic} SNR⁻¹ is its exact value for {spec['keys']} keys ({exact[statistic].method})"
         found.append(Judged(name, "P §2.1 eq. 6", statement, statistic, _number(exact[statistic])))
-    if statistic != "median" and p.typical.log is not None:
+    if statistic not in ("median", "fixed-probe") and typical and p.typical.log is not None:
         found.append(Judged("typical", "P §2.1", "the median SNR⁻¹ is the typical value", "median", _number(p.typical)))
-    for text in spec["predict"]:
-        log = user_log(text, spec["n"], spec["d"], tau)
-        found.append(Judged(text, "user", f"the {statistic} SNR⁻¹ is {text}", statistic, log))
-    return found
+    return found + _users(spec, tau)
+
+
+def _users(spec: Mapping[str, Any], tau: float) -> list[Judged]:
+    statistic = spec["statistic"]
+    what = "the recall error" if statistic == "recall-error" else f"the {statistic} SNR⁻¹"
+    return [
+        Judged(text, "user", f"{what} is {text}", statistic, user_log(text, spec["n"], spec["d"], tau))
+        for text in spec["predict"]
+    ]
+
+
+def _recall_error(spec: Mapping[str, Any], kernel: str, tau: float) -> float | None:
+    """log of the exact recall error; None for another kernel than exp, and below what its accuracy of 1e-6 resolves."""
+    from snr.softmax import recall_error
+
+    d = spec["d"] // spec["heads"]
+    if kernel not in ("exp", "cosexp") or d < 2:
+        return None
+    error = recall_error(spec["n"], d, tau, "sphere" if kernel == "cosexp" else spec["keys"])
+    return math.log(error) if error > 1e-3 else None
 
 
 def _equation(kernel: str) -> str:
@@ -159,15 +187,20 @@ def scaled_json(scaled: Scaled | None) -> dict[str, Any] | None:
 
 
 def ratio_of(judged: Judged, measured: Measured) -> dict[str, Any] | None:
-    """measured/predicted with its interval; None where the prediction says that there is no finite number."""
-    if not math.isfinite(judged.log):
+    """measured/predicted with its interval; None where the prediction says that there is no finite number, or where
+    float64 does not hold the digits of its logarithm that a ratio needs."""
+    most = LARGEST_LOG_TYPICAL if judged.name == "typical" else LARGEST_LOG
+    if not math.isfinite(judged.log) or abs(judged.log) > most:
         return None
     scaled = measured.scaled["median"] if judged.statistic == "median" else measured.best
     return scaled.over(judged.log).to_json()
 
 
-def point_claims(point: Mapping[str, Any], within: float) -> list[Claim]:
-    """The verdict on every judged prediction of a finished point; `within` is the declared tolerance of the ratio."""
+def point_claims(point: Mapping[str, Any], within: float, command: str = "") -> list[Claim]:
+    """The verdict on every judged prediction of a finished point; `within` is the declared tolerance of the ratio.
+
+    command: what decides them again.
+    """
     where = f"{point['kernel']}, d = {point['d']}, N = {point['n']}, τ = {point['tau']:.4g}, {point['keys']} keys"
     claims = []
     for j in point["judged"]:
@@ -177,13 +210,14 @@ def point_claims(point: Mapping[str, Any], within: float) -> list[Claim]:
             source=j["source"],
             statement=f"{where}: {j['statement']}, within {tolerance:g}",
             assumptions=("values independent of the keys, with mean 0",),
+            command=command,
         )
         claims.append(claim.decided(_ruling(j, point, tolerance)))
     return claims
 
 
 def _ruling(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) -> Ruling:
-    diverges = judged["statistic"] != "median" and point["predicted"]["exact"] in ("inf", math.inf)
+    diverges = point["predicted"]["exact"] == "inf"
     if diverges and judged["statistic"] == "mean":
         reason = point["reasons"].get("exact", "the mean diverges")
         finite = judged["ratio"] is not None
@@ -192,6 +226,9 @@ def _ruling(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) 
             Evidence.PROOF,
             f"{reason}; no sample shows it" + (", and this prediction is finite" if finite else ""),
         )
+    if judged["ratio"] is None and math.isfinite(_float(judged["log"])):
+        words = f"the logarithm {judged['log']:.3g} is too large for its digits to decide a ratio"
+        return Ruling(Verdict.INCONCLUSIVE, Evidence.STATISTICAL, words)
     if judged["ratio"] is None:
         return Ruling(Verdict.INCONCLUSIVE, Evidence.STATISTICAL, "predicts a value that no finite sample can show")
     ratio = Estimate(**{k: _float(v) for k, v in judged["ratio"].items()})

@@ -17,6 +17,7 @@ NAMES = {
     "fixed_probe": "exact, probe of norm √d",
     "ratio_of_means": "exact ratio of means",
     "typical": "typical (median)",
+    "recall_error": "exact recall error of softmax",
 }
 MEASURED = {
     "mean": "measured mean, direct",
@@ -30,16 +31,26 @@ def point_table(point: Mapping[str, Any], claims: Sequence[Claim]) -> Table:
     heads = f", {point['heads']} heads" if point["heads"] > 1 else ""
     place = f"d = {point['d']}, N = {point['n']}, τ = {point['tau']:.4g}, {point['keys']} keys{heads}"
     rulings = {c.id.removeprefix("snr:"): c.ruling for c in claims}
+    if (
+        point["statistic"] in EXACT and "exact" in rulings
+    ):  # judged is the exact value of the statistic that was asked for
+        rulings[EXACT[point["statistic"]]] = rulings.pop("exact")
+    logs = point.get("predicted_log", {})
     rows = []
-    for name in [*(n for n in NAMES if point["predicted"][n] is not None), *(n for n in rulings if n not in NAMES)]:
+    for name in [
+        *(n for n in NAMES if point["predicted"].get(n) is not None or logs.get(n) is not None),
+        *(n for n in rulings if n not in NAMES),
+    ]:
         ruling = rulings.get(name)
-        value = number(point["predicted"][name]) if name in NAMES else ""
+        value = number(point["predicted"].get(name), logs.get(name)) if name in NAMES else ""
         verdict = str(ruling.verdict) if ruling else ""
         rows.append((NAMES.get(name, name), value, "", verdict, _ratio_words(ruling)))
     for name, label in MEASURED.items():
         if m := point["measured"][name]:
-            interval = f"[{number(m['low'])}, {number(m['high'])}]"
-            rows.append((label.format(point["statistic"]), number(m["value"]), interval, "", f"{m['samples']} units"))
+            interval = f"[{number(m['low'], m['log_low'])}, {number(m['high'], m['log_high'])}]"
+            rows.append(
+                (label.format(point["statistic"]), number(m["value"], m["log"]), interval, "", f"{m['samples']} units")
+            )
     columns = ("what", "value", "interval", "verdict", "measured/predicted")
     return Table(f"SNR⁻¹ of {point['kernel']} at {place}", columns, rows)
 
@@ -58,10 +69,13 @@ def curve_table(points: Sequence[Mapping[str, Any]]) -> Table:
 
 def _curve_row(p: Mapping[str, Any]) -> tuple[str, ...]:
     place = (p["kernel"], str(p["d"]), str(p["n"]), f"{p['tau']:.4g}")
-    predicted = (number(p["predicted"][name]) for name in ("paper", "exact", "typical"))
+    logs = p.get("predicted_log", {})
+    predicted = (number(p["predicted"][name], logs.get(name)) for name in ("paper", "exact", "typical"))
     best = best_measured(p)
-    interval = f"{number(best['value'])} [{number(best['low'])}, {number(best['high'])}]"
-    return (*place, *predicted, interval, number(p["measured"]["median"]["value"]), " ".join(p["flags"]))
+    interval = f"{number(best['value'], best['log'])} "
+    interval += f"[{number(best['low'], best['log_low'])}, {number(best['high'], best['log_high'])}]"
+    median = p["measured"]["median"]
+    return (*place, *predicted, interval, number(median["value"], median["log"]), " ".join(p["flags"]))
 
 
 def best_measured(point: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -73,7 +87,13 @@ def best_measured(point: Mapping[str, Any]) -> Mapping[str, Any]:
     return best
 
 
-def number(value: Any) -> str:
+EXACT = {"fixed-probe": "fixed_probe", "ratio-of-means": "ratio_of_means"}
+
+
+def number(value: Any, log: Any = None) -> str:
+    """Four digits; a power of ten from the logarithm where the number is no float."""
+    if isinstance(log, float) and math.isfinite(log) and abs(log) > 700:
+        return f"10^{log / math.log(10):.5g}"
     if value is None:
         return "–"
     return "∞" if value in ("inf", math.inf) else f"{float(value):.4g}"

@@ -19,6 +19,8 @@ from verify import commands
 from verify.evidence import Finding, Verdict
 from verify.options import BadInput, Parser, add_options, option, read_options
 
+INTERRUPTED = 130  # also the status of a finding that an interrupt cut short
+
 
 @dataclasses.dataclass(frozen=True)
 class Output:
@@ -38,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -62,6 +64,8 @@ def _main(arguments: list[str]) -> int:
     except BadInput as error:
         raise BadInput(f"verify {namespace.command}: {error}") from error
     session.show(finding, output.json)
+    if finding.status == INTERRUPTED:
+        print("interrupted", file=sys.stderr)
     return _status(finding, output.strict)
 
 

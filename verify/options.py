@@ -26,10 +26,16 @@ def blame(option: str, value: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise BadInput(f"{option} {value}: {error.strerror or error}") from error
+        raise BadInput(f"{option} {_short(value)}: {error.strerror or error}") from error
     except (ValueError, MemoryError) as error:
         reason = str(error).strip() or type(error).__name__
-        raise BadInput(f"{option} {value}: " + " ".join(reason.split())) from error
+        raise BadInput(f"{option} {_short(value)}: " + " ".join(reason.split())) from error
+
+
+def _short(value: object) -> str:
+    """The value as the user will recognise it, not a screenful of it."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 200 else f"{text[:80]}… ({len(text)} characters)"
 
 
 def option(
@@ -137,6 +143,8 @@ def read_options(namespace: argparse.Namespace, options: type) -> Any:
 
 def _argument_type(parse: Callable[[str], Any], choices: Sequence[str] | None) -> Callable[[str], Any]:
     def convert(text: str) -> Any:
+        if not text.strip():
+            raise argparse.ArgumentTypeError("'': empty; leave the option out or give a value")
         if choices is not None and text not in choices:
             raise argparse.ArgumentTypeError(f"{text!r}: expected one of {', '.join(choices)}")
         try:

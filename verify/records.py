@@ -40,9 +40,16 @@ def spec_hash(spec: Any) -> str:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write `path` under a temporary name, then rename it: readers see the old file or the new, never half of one."""
-    path = Path(path)
+    """Write `path` under a temporary name, then rename it: readers see the old file or the new, never half of one.
+
+    What is no regular file (/dev/null, /dev/stdout, a named pipe) is written to and never replaced.
+    """
+    path = Path(os.path.realpath(path))  # through a link, which stays one
     raw = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():  # a device or a pipe: a rename would put a file in its place
+        with path.open("wb") as stream:
+            stream.write(raw)
+        return
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,11 @@ class Session:
         self.quiet = quiet
         self._last = 0.0
         self._line_open = False
+
+    @property
+    def command(self) -> str:
+        """The line that gives this run again."""
+        return shlex.join(self.argv)
 
     def provenance(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         return provenance(self.argv, spec)
@@ -101,5 +108,9 @@ def _print(table: Table) -> None:
         rich_table.add_column(name, overflow="fold")
     for row in table.rows:
         rich_table.add_row(*(Text(cell) for cell in row))
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(rich_table)
+    text = StringIO()
+    terminal = sys.stdout.isatty()
+    width = None if terminal else 120
+    # not straight to standard output: rich ends the process with status 1 where the pipe is closed
+    Console(file=text, width=width, force_terminal=terminal).print(rich_table)
+    sys.stdout.write(text.getvalue())

@@ -50,7 +50,7 @@ def measure_stored(options: Options, session: Session) -> Finding:
             with blame("--tau", tau):
                 at = temperature(tau)(keys.d)
             point = _point(options, session, keys, similarity(kernel), at)
-            found = point_claims(point, options.within)
+            found = point_claims(point, options.within, session.command)
             tables.append(_table(point, found))
             points.append(point)
             claims += found
@@ -64,7 +64,11 @@ def _point(options: Options, session: Session, keys: Stored, g: Similarity, tau:
             f"{estimate.value:.4g} in [{estimate.low:.4g}, {estimate.high:.4g}], {estimate.samples} memories"
         )
 
-    with blame("--statistic", options.statistic):
+    if options.statistic == "fixed-probe":
+        raise BadInput(
+            "--statistic fixed-probe: of keys drawn from a law; with keys from a file --normalise fixes norms"
+        )
+    with blame("--kernel", g.name):
         measured = measure(
             g,
             keys.n,
@@ -92,7 +96,10 @@ def _point(options: Options, session: Session, keys: Stored, g: Similarity, tau:
         with blame("--predict", text):
             log = user_log(text, keys.n, keys.d, tau)
         judged.append(Judged(text, "user", f"the {options.statistic} SNR⁻¹ is {text}", options.statistic, log))
-    plain = {name: None if log is None else (math.exp(log) if log < 709 else math.inf) for name, log in logs.items()}
+    plain = {
+        name: None if log is None else (math.exp(log) if log < 709 else "inf" if log == math.inf else None)
+        for name, log in logs.items()
+    }
     return {
         "kernel": g.name,
         "d": keys.d,
@@ -103,6 +110,7 @@ def _point(options: Options, session: Session, keys: Stored, g: Similarity, tau:
         "statistic": options.statistic,
         "d_eff": predicted.d_eff,
         "predicted": plain | {"fixed_probe": None, "typical": None},
+        "predicted_log": logs,
         "reasons": {},
         "measured": {name: scaled_json(measured.scaled.get(name)) for name in ("mean", "importance", "median")},
         "flags": list(measured.flags),
@@ -118,13 +126,20 @@ def _table(point: dict[str, Any], claims: list[Claim]) -> Table:
         value, ruling = point["predicted"].get(name), rulings.get(name)
         ratio = ruling.numbers.get("ratio") if ruling else None
         words = f"{number(ratio['value'])} [{number(ratio['low'])}, {number(ratio['high'])}]" if ratio else ""
-        if value is not None or ruling:
-            rows.append((PREDICTIONS.get(name, name), number(value), "", str(ruling.verdict) if ruling else "", words))
+        if value is not None or ruling or point["predicted_log"].get(name) is not None:
+            value = number(value, point["predicted_log"].get(name))
+            rows.append((PREDICTIONS.get(name, name), value, "", str(ruling.verdict) if ruling else "", words))
     for name, label in MEASURED.items():
         if m := point["measured"][name]:
-            interval = f"[{number(m['low'])}, {number(m['high'])}]"
+            interval = f"[{number(m['low'], m['log_low'])}, {number(m['high'], m['log_high'])}]"
             rows.append(
-                (label.format(point["statistic"]), number(m["value"]), interval, "", f"{m['samples']} memories")
+                (
+                    label.format(point["statistic"]),
+                    number(m["value"], m["log"]),
+                    interval,
+                    "",
+                    f"{m['samples']} memories",
+                )
             )
     title = (
         f"SNR⁻¹ of {point['kernel']}, τ = {point['tau']:.4g}, {point['keys']}: N = {point['n']}, d = {point['d']}, "

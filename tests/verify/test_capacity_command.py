@@ -73,3 +73,10 @@ def test_bad_input_gets_one_line(capsys, option, value, why):
     assert len(out.err.splitlines()) == 1
     assert option in out.err
     assert why in out.err
+
+
+def test_the_temperature_is_drawn_with_the_condensation_line(capsys, tmp_path):
+    path = tmp_path / "t.svg"
+    argv = ["capacity", "--kernel", "exp", "--dk", "16", "--temperature", "--statistic", "paper", "--plot", str(path)]
+    assert main(argv) == 0
+    assert "condensation line" in path.read_text()

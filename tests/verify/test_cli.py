@@ -128,3 +128,20 @@ def test_a_closed_pipe_is_not_a_traceback():
         f"{sys.executable} -m verify env | true", shell=True, capture_output=True, text=True, check=False
     )
     assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_not_a_refutation():
+    command = f"{sys.executable} -m verify claims --list | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("option", ["--json", "--plot", "--records", "--scheduler", "--keys", "--kernel"])
+def test_an_empty_value_is_refused(capsys, option):
+    assert cli.main(["snr", option, ""]) == 2
+    assert option in capsys.readouterr().err
+
+
+def test_a_long_value_is_not_echoed_whole(capsys):
+    assert cli.main(["snr", "--kernel", "x" + "+x" * 3000]) == 2
+    assert len(capsys.readouterr().err) < 1000

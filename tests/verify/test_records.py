@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -78,3 +79,22 @@ def test_everything_becomes_strict_json(value):
 def test_the_hash_ignores_the_order_of_keys(spec):
     assert spec_hash(spec) == spec_hash(dict(reversed(spec.items())))
     assert json.loads(canonical(spec)) == spec
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(path, "whole")
+    assert os.read(reader, 100) == b"whole"
+    os.close(reader)
+    assert path.is_fifo()
+
+
+def test_a_link_stays_one_and_its_target_is_written(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"

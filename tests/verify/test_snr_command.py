@@ -153,6 +153,10 @@ def test_derivation_is_shown(capsys):
             for x in ("", "__import__('os')", "y", "x +", "1", "open('f')", "x.real", "9**9**9")
         ),
         *((("--predict", x), "--predict") for x in ("", "x", "__import__('os')", "N/(d-64)", "-N", "log(0)")),
+        *((("--kernel", x), "--kernel") for x in ("log(x)", "sqrt(x)", "x**0.5")),
+        *((("--tau", x), "--tau") for x in ("1e-300", "1e300")),
+        (("--normalise",), "--normalise"),
+        (("--kernel", "linear", "--statistic", "recall-error"), "--kernel"),
         (("--heads", "3"), "--heads"),
         (("--values", "cauchy"), "--values"),
         (("--statistic", "mode"), "--statistic"),
@@ -168,3 +172,47 @@ def test_bad_input_is_one_line_that_names_the_option(capsys, argv, names):
     assert out == ""
     assert err.count("\n") == 1
     assert names in err
+
+
+def test_a_number_beyond_the_floats_is_no_divergence(capsys):
+    """exp at d = 16384, tau = 0.9: the mean is about 10^2424 and finite."""
+    status, out, _ = run(
+        capsys, "--dk", "16384", "--n", "8", "--tau", "0.9", "--max-seconds", "2", "--within", "0.5", "--json", "-"
+    )
+    found = json.loads(out)
+    assert status == 0
+    assert found["points"][0]["predicted"]["exact"] is None
+    assert found["points"][0]["predicted_log"]["exact"] > 709
+    exact = next(c for c in found["claims"] if c["id"] == "snr:exact")
+    assert exact["evidence"] == "statistical"
+    assert "diverges" not in exact["detail"]
+
+
+@pytest.mark.parametrize("statistic", ["fixed-probe", "ratio-of-means"])
+def test_a_verdict_stands_beside_the_value_that_it_judges(capsys, statistic):
+    row = {"fixed-probe": "exact, probe of norm", "ratio-of-means": "exact ratio of means"}[statistic]
+    status, out, _ = run(capsys, *QUICK, "--kernel", "linear", "--statistic", statistic, "--within", "0.5")
+    judged = [line for line in out.splitlines() if "confirmed" in line and line.strip().startswith("exact")]
+    assert status == 0
+    assert len(judged) == 1
+    assert row in judged[0]
+
+
+@pytest.mark.parametrize("keys", ["gaussian", "sphere"])
+def test_recall_error_meets_its_exact_value(capsys, keys):
+    found = measured(capsys, "--statistic", "recall-error", "--keys", keys)
+    (claim,) = found["claims"]
+    ratio = claim["numbers"]["ratio"]
+    assert ratio["low"] <= 1 <= ratio["high"]
+    assert found["points"][0]["predicted"]["recall_error"] < 1
+
+
+def test_values_of_fixed_norm_and_small_width_have_no_typical_value_to_judge(capsys):
+    found = measured(capsys, "--kernel", "relu", "--values", "unit", "--dv", "3")
+    assert "snr:typical" not in {c["id"] for c in found["claims"]}
+
+
+def test_a_claim_names_the_command_that_decides_it(capsys):
+    found = measured(capsys, "--kernel", "linear", "--predict", "N/d")
+    assert all(c["command"].startswith("python -m verify snr ") for c in found["claims"])
+    assert "--predict N/d" in found["claims"][0]["command"]

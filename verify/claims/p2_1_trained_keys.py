@@ -1,8 +1,9 @@
 """P §2.1: do the closed forms, derived for Gaussian keys, hold for the keys of a trained Transformer?
 
 The keys are the ones that ship with the package: 384 keys of a trained feed-forward layer (snr/trained/NOTICE), of all
-six layers the one on which P's formulas do best (`make example-trained-keys` measures the others and attention keys).
-They are fixed; the randomness, and so the interval, is in the values. Both sides are of the mean over all stored keys.
+six layers the one on which P's linear and ReLU formulas do best; for exp others are milder (`make example-trained-keys`
+measures them all, and attention keys). They are fixed; the randomness, and so the interval, is in the values. Both
+sides are of the mean over all stored keys.
 """
 
 from __future__ import annotations

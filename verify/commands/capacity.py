@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from snr.similarity import Similarity, Temperature
 
 STATISTICS = ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")
+CONDENSING = ("exp", "solu")  # their condensation line is 2/tau²
 SIMULATED = range(2, 200_001)
 Points: TypeAlias = list[dict[str, Any]]
 
@@ -43,12 +44,18 @@ class Options:
     rel_tol: float = option(0.05, help="relative half-width at which a measurement stops", parse=real(0, open_low=True))
     max_seconds: float = option(10.0, help="time for one measurement", parse=real(0, open_low=True))
     seed: int = option(0, help="seed of the measurements", parse=integer(0))
-    plot: str = option("", help="draw ln N against d to FILE.svg or FILE.png", metavar="FILE")
+    plot: str = option(
+        "", help="draw ln N against d (with --temperature: against tau) to FILE.svg or FILE.png", metavar="FILE"
+    )
 
 
 def run(options: Options, session: Session) -> Finding:
     from snr.similarity import similarity, temperature
 
+    if options.plot and options.temperature and not set(options.kernel) & set(CONDENSING):
+        raise BadInput(f"--plot with --temperature: for the kernels {' and '.join(CONDENSING)}")
+    if options.plot and options.n:
+        raise BadInput("--plot: draws N against d; expected without --n")
     if options.plot:
         if Path(options.plot).suffix not in (".svg", ".png"):
             raise BadInput(f"--plot {options.plot}: expected a name that ends in .svg or .png")
@@ -67,10 +74,13 @@ def run(options: Options, session: Session) -> Finding:
     else:
         points = _capacities(options, kernels, tau, session)
         tables = [_capacity_table(options, points), *_fit_tables(options, points)]
+    curves: Points = []
     if options.temperature:
-        tables.append(_temperature_table(options, kernels, session))
-    files = [Path(options.plot)] if options.plot and not options.n else []
-    if files:
+        tables.append(_temperature_table(options, kernels, session, curves))
+    files = [Path(options.plot)] if options.plot else []
+    if files and options.temperature:
+        _plot_temperatures(options, curves)
+    elif files:
         _plot(options, points)
     return Finding("capacity", asdict(options), points=points, tables=tables, summary=_summary(options), files=files)
 
@@ -209,7 +219,10 @@ def _fit(known: list[tuple[int, float]], root: bool) -> tuple[str, str, str]:
     return words, slope, f"{fit.intercept:.3f} [{fit.intercept_low:.3f}, {fit.intercept_high:.3f}]"
 
 
-def _temperature_table(options: Options, kernels: list[Similarity], session: Session) -> Table:
+def _temperature_table(
+    options: Options, kernels: list[Similarity], session: Session, curves: list[dict[str, Any]]
+) -> Table:
+    """The best temperatures; `curves` receives the scanned (ln N)/d."""
     from snr.capacity import best_temperature
     from snr.expectation import condensation_line
 
@@ -230,6 +243,11 @@ def _temperature_table(options: Options, kernels: list[Similarity], session: Ses
             best = best_temperature(kernel, d, options.level, statistic, keys)
             if best is None:
                 continue
+            curves += [
+                {"kernel": kernel.name, "statistic": words, "tau": t, "log_n/d": y / d}
+                for t, y in zip(best.taus, best.log_ns)
+                if y is not None and math.isfinite(y)
+            ]
             edge = " (coldest tried)" if best.tau == best.taus[0] else ""
             line = condensation_line(kernel, d, best.tau, "sphere" if keys == "sphere" else "gaussian")
             told = "condensed" if best.log_n < line else "self-averaging"
@@ -238,6 +256,17 @@ def _temperature_table(options: Options, kernels: list[Similarity], session: Ses
             )
     columns = ("kernel", "statistic", "best tau", "(ln N)/d there", "condensation line")
     return Table(f"Temperature of largest capacity at d = {d}, SNR⁻¹ = {options.level:g}", columns, rows)
+
+
+def _plot_temperatures(options: Options, curves: Points) -> None:
+    from verify.report.exhibits.capacity import draw_temperatures
+    from verify.report.style import write_figure
+
+    first = next(name for name in options.kernel if name in CONDENSING)
+    rows = [c for c in curves if c["kernel"] == first and c["statistic"] != "typical, keys of norm √d"]
+    figure = draw_temperatures({"rows": rows, "d": options.dk[0]})
+    figure.axes[0].set_ylabel(f"(ln N)/d of {first} at d = {options.dk[0]}, SNR⁻¹ = {options.level:g}")
+    write_figure(figure, options.plot, Path(options.plot).suffix[1:])
 
 
 def _summary(options: Options) -> str:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DK, N = (64,), (1024,)
 MOST_GIGABYTES = 8  # of keys and values, of which one memory is held whole
-STATISTICS = ("mean", "fixed-probe", "ratio-of-means", "median")
+STATISTICS = ("mean", "fixed-probe", "ratio-of-means", "median", "recall-error")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class Options:
     heads: int = option(1, help="split the width into this many memories", parse=integer(1, 4096))
     values: str = option("gaussian", help="law of the values", choices=("gaussian", "unit", "signs"))
     dv: int = option(0, help="width of the values (default: that of the keys)", parse=integer(1, 1 << 16))
-    statistic: str = option("mean", help="what SNR⁻¹ means", choices=STATISTICS)
+    statistic: str = option(
+        "mean", help="what SNR⁻¹ means; recall-error: ‖o − v‖² of softmax-normalised recall", choices=STATISTICS
+    )
     predict: tuple[str, ...] = option(
         (), help="your own formula for it in N, d, tau, to be judged", many=True, metavar="EXPR"
     )
@@ -77,15 +79,19 @@ def run(options: Options, session: Session) -> Finding:
     from verify.capacity_point import point_claims
     from verify.capacity_tables import curve_table, point_table, sentence
 
-    claims = [claim for point in points for claim in point_claims(point, options.within)]
+    claims = [claim for point in points for claim in point_claims(point, options.within, session.command)]
+    summary, cut = sentence(points, claims), len(points) < len(specs)
+    if cut:
+        summary += f"\nInterrupted: {len(points)} of {len(specs)} points were finished."
     return Finding(
         "snr",
         _spec(options),
         points=points,
         claims=claims,
         tables=[point_table(points[0], claims) if len(points) == 1 else curve_table(points)],
-        summary=sentence(points, claims),
+        summary=summary,
         files=files,
+        status=130 if cut else None,
     )
 
 
@@ -97,6 +103,8 @@ def _check(options: Options) -> None:
     """Everything that can be refused before anything is computed."""
     from snr.similarity import similarity, temperature
 
+    if options.normalise and options.keys in ("gaussian", "sphere"):
+        raise BadInput("--normalise: for keys from a file; --keys sphere has ‖k‖ = √d")
     for text in options.kernel:
         with blame("--kernel", text):
             similarity(text)
@@ -144,7 +152,7 @@ def _specs(options: Options) -> list[dict[str, Any]]:
 
 
 def _points(options: Options, specs: Sequence[dict[str, Any]], session: Session) -> list[dict[str, Any]]:
-    """Every point in the order of the grid; after an interrupt, those finished are in the records."""
+    """The points in the order of the grid; after an interrupt, those that were finished."""
     from verify.capacity_point import measure_point
     from verify.records import Records, spec_hash
     from verify.sweep import executor, sweep
@@ -163,15 +171,21 @@ def _points(options: Options, specs: Sequence[dict[str, Any]], session: Session)
         )
 
     def compute(spec: Mapping[str, Any]) -> dict[str, Any]:
-        return measure_point(spec, show)
+        with blame("--kernel", spec["kernel"]):
+            return measure_point(spec, show)
 
     with ExitStack() as stack:
         with blame("--scheduler", options.scheduler):
             pool = stack.enter_context(executor(options.workers, options.scheduler))
-        for spec, point, _ in sweep(compute if here else measure_point, specs, pool, records):
-            found[spec_hash(spec)] = point
-            session.progress(f"{len(found)}/{len(specs)} points")
-    return [found[spec_hash(spec)] for spec in specs]
+        with blame("--kernel", " ".join(options.kernel)) if not here else nullcontext():
+            try:
+                for spec, point, _ in sweep(compute if here else measure_point, specs, pool, records):
+                    found[spec_hash(spec)] = point
+                    session.progress(f"{len(found)}/{len(specs)} points")
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+    return [found[key] for spec in specs if (key := spec_hash(spec)) in found]
 
 
 def _draw(options: Options, points: Sequence[Mapping[str, Any]]) -> list[Path]:
