@@ -74,7 +74,7 @@ def attention(weights: Path, heads: int = 12, length: int = 512) -> Stored:
 
 def row(keys: Stored, kernel: str) -> str:
     g, tau = similarity(kernel), math.sqrt(keys.d)
-    measured = measure(g, keys.n, keys.d, tau, keys, stop=RelTol(0.01) | MaxSeconds(20)).scaled["mean"]
+    measured = measure(g, keys.n, keys.d, tau, keys, stop=RelTol(0.01) | MaxSeconds(60)).scaled["mean"]
     predicted = predict_stored(g, keys, tau)
     cells = [f"{keys.name} | {kernel} | {keys.n} | {keys.d} | {predicted.d_eff:.0f}"]
     value, low, high = (number(log) for log in measured.log)
