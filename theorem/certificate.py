@@ -50,7 +50,10 @@ def write_certificate(
         claims=np.array(certificate.claims, dtype="<U"),
         sha256=np.array(certificate.sha256(), dtype="<U"),
     )
-    target = Path(path)
+    target = Path(path).resolve()  # through a link to what it names
+    if target.exists() and not target.is_file():  # a device or a pipe is written into, never replaced
+        target.write_bytes(content.getvalue())
+        return certificate
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:
