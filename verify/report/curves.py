@@ -23,9 +23,7 @@ def draw_curves(points: Sequence[Point]) -> Figure:
 
     Colour and marker tell the kernel, the dash tells the prediction; a curve for each value of the other axes.
     """
-    axis = max(AXES, key=lambda name: len({p[name] for p in points} - {None}))
-    if axis == "tau" and len({p["d"] for p in points}) > 1:
-        axis = "d"  # τ = √d varies with d
+    axis = _varied(points)
     figure, axes = new_figure()
     curves = _curves(points, axis)
     for (kernel, *_), curve in curves:
@@ -41,7 +39,7 @@ def draw_curves(points: Sequence[Point]) -> Figure:
 
 def draw_ratios(points: Sequence[Point]) -> Figure:
     """Measured over predicted, one panel for P's formula and one for the exact mean: 1 is agreement."""
-    axis = "d" if len({p["d"] for p in points}) > 1 else max(AXES, key=lambda name: len({p[name] for p in points}))
+    axis = _varied(points)
     figure, panels = new_figure(columns=2, height=3.2)
     for axes, name in zip(panels, ("paper", "exact")):
         for (kernel, *_), curve in _curves(points, axis):
@@ -72,6 +70,36 @@ def _ratios(axes: Axes, curve: Sequence[Point], axis: str, kernel: str, name: st
         linewidth=1,
     )
     name_points(bars.lines[0], [f"{kernel} at {p[axis]:g}: {r['value']:.4g}" for p, r in found])
+
+
+def draw_residuals(points: Sequence[Point]) -> Figure:
+    """(measured − exact mean) in half-widths of the measured 99 % interval: between −1 and 1 the interval holds it."""
+    axis = _varied(points)
+    figure, axes = new_figure(height=3.2)
+    axes.axhspan(-1, 1, color=BLACK, alpha=0.08, linewidth=0)
+    kernels = list(dict.fromkeys(p["kernel"] for p in points))
+    for (kernel, *_), curve in _curves(points, axis):
+        found = [(p, r) for p in curve for j in p["judged"] if j["name"] == "exact" and (r := j["ratio"])]
+        found = [(p, r) for p, r in found if math.isfinite(_finite(r["high"]))]
+        # kernels stand side by side, so that their marks do not cover each other
+        shift = 1.03 ** (kernels.index(kernel) - (len(kernels) - 1) / 2)
+        y = [(r["value"] - 1) / ((r["high"] - r["low"]) / 2) for _, r in found]
+        colour, marker = KERNEL_COLOURS.get(kernel, PURPLE), MARKERS.get(kernel, "X")
+        (marks,) = axes.plot([p[axis] * shift for p, _ in found], y, marker, color=colour, markersize=5)
+        name_points(marks, [f"{kernel} at {p[axis]:g}: {v:+.2f}" for (p, _), v in zip(found, y)])
+    axes.set_xscale("log", base=10 if axis == "tau" else 2)
+    axes.set_xlabel(AXES[axis])
+    axes.set_ylabel("(measured − exact) / half-width")
+    axes.set_ylim(-2, 2)
+    _legend_kernels(axes, kernels)
+    return figure
+
+
+def _varied(points: Sequence[Point]) -> str:
+    """The axis along which the points vary; τ = √d varies with d."""
+    if len({p["d"] for p in points}) > 1:
+        return "d"
+    return max(AXES, key=lambda name: len({p[name] for p in points}))
 
 
 def _curves(points: Sequence[Point], axis: str) -> list[tuple[tuple[Any, ...], list[Point]]]:
