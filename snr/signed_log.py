@@ -141,6 +141,7 @@ def _power(base: Signed, exponent: Any, integer: bool) -> Signed:
         new_sign = np.where(exponent % 2 == 0, sign * sign, sign)
     else:
         new_sign = np.where(sign < 0, np.nan, sign)
+    new_sign = np.where((sign == 0) & (exponent < 0), 1.0, new_sign)  # a pole is +inf, as in floats 1/0
     new_sign = np.where(exponent == 0, 1.0, new_sign)
     return new_sign, np.where(exponent == 0, 0.0, exponent * log)
 
