@@ -130,10 +130,21 @@ def goals() -> list[Goal]:
         *(
             Goal(
                 f"loop-{k}",
-                f"direct simulation of {k}, speed over a loop over recalls",
+                f"direct simulation of {k}, speed over a loop that sums pair by pair",
                 "×",
                 20,
                 _simulation(k, "speedup"),
+                more=True,
+            )
+            for k in four
+        ),
+        *(
+            Goal(
+                f"matvec-{k}",
+                f"direct simulation of {k}, speed over a loop of matrix-vector products",
+                "×",
+                20,
+                _simulation(k, "speedup_matvec"),
                 more=True,
             )
             for k in four

@@ -114,10 +114,12 @@ def add_options(parser: argparse._ActionsContainer, options: type) -> None:
     """Give `parser` one argument for each field of the dataclass `options`."""
     for field in dataclasses.fields(options):
         meta = field.metadata
-        name = field.name if meta["positional"] else "--" + field.name.replace("_", "-")
+        # a trailing underscore keeps a field's name off Python's own words: `from_` is --from
+        name = field.name if meta["positional"] else "--" + field.name.rstrip("_").replace("_", "-")
+        destination = {} if meta["positional"] else {"dest": field.name}
         required = field.default is dataclasses.MISSING
         if field.default is False and not meta["positional"]:
-            parser.add_argument(name, action="store_true", help=meta["help"])
+            parser.add_argument(name, action="store_true", help=meta["help"], **destination)
             continue
         keywords: dict[str, Any] = {
             "help": meta["help"].replace("%", "%%") + _default_words(field),
@@ -132,7 +134,7 @@ def add_options(parser: argparse._ActionsContainer, options: type) -> None:
                 keywords["nargs"] = "*" if meta["many"] else "?"
         elif not meta["positional"]:
             keywords["required"] = True
-        parser.add_argument(name, **keywords)
+        parser.add_argument(name, **keywords, **destination)
 
 
 def read_options(namespace: argparse.Namespace, options: type) -> Any:

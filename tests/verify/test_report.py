@@ -84,8 +84,13 @@ def test_what_did_not_run_says_how(small, tmp_path):
 
 
 def test_from_records_computes_nothing(small, tmp_path):
-    assert "Not in these records" in small.write(tmp_path / "i.html", "--from-records")
-    assert small.computed == []
+    first = small.write(tmp_path / "i.html", "--records", str(tmp_path / "p.jsonl"))
+    again = small.write(tmp_path / "j.html", "--from", str(tmp_path / "p.jsonl"))
+    assert small.computed == [True]
+    assert again.count("<svg") == first.count("<svg") > 0
+    (tmp_path / "p.jsonl").write_text("")
+    assert "Not in these records" in small.write(tmp_path / "k.html", "--from", str(tmp_path / "p.jsonl"))
+    assert small.computed == [True]
 
 
 def test_downloads_carry_the_numbers(small, tmp_path):
@@ -117,6 +122,7 @@ def test_fail_on(small, tmp_path):
         ["--out", "/nonexistent/i.html"],
         ["--format", "pdf"],
         ["--fail-on", "rain"],
+        ["--from", "/nonexistent/p.jsonl"],
     ],
 )
 def test_bad_options(small, capsys, argv):

@@ -31,7 +31,7 @@ class Options:
     )
     records: str = option("", help="where finished points are kept (default: beside the page)", metavar="PATH")
     workers: int = option(os.cpu_count() or 1, help="processes that compute side by side", parse=integer(1, 1024))
-    from_records: bool = option(False, help="show what the records hold and compute nothing")
+    from_: str = option("", help="show what these records hold and compute nothing", metavar="RECORDS")
     format: str = option("html", help="what to write", choices=("html", "markdown", "json"))
     fail_on: str = option(
         "", help="exit 1 if any claim has this verdict", choices=("refuted", "inconclusive", "conditional")
@@ -54,9 +54,12 @@ def run(options: Options, session: Session) -> Finding:
         out.parent.mkdir(exist_ok=True)
     check_writable("--out", str(out))
     mode = "full" if options.full else "quick"
-    kept = Path(options.records) if options.records else out.with_name(f".points-{mode}.jsonl")
+    if options.from_ and not Path(options.from_).is_file():
+        raise BadInput(f"--from {options.from_}: no such file of records")
+    named = options.from_ or options.records
+    kept = Path(named) if named else out.with_name(f".points-{mode}.jsonl")
     records = _open(kept, options, session)
-    report = build(mode == "quick", only, records, session, workers=options.workers, compute=not options.from_records)
+    report = build(mode == "quick", only, records, session, workers=options.workers, compute=not options.from_)
 
     spec = {"mode": mode, "only": only}
     finding = Finding(
@@ -81,8 +84,8 @@ def _open(kept: Path, options: Options, session: Session) -> Records:
     try:
         return open_records(kept, not options.full, session)
     except ValueError as error:
-        if options.records:
-            raise BadInput(f"--records {kept}: {error}") from error
+        if options.from_ or options.records:
+            raise BadInput(f"{'--from' if options.from_ else '--records'} {kept}: {error}") from error
         kept.unlink(missing_ok=True)
         kept.with_name(kept.name + ".manifest.json").unlink(missing_ok=True)
         return open_records(kept, not options.full, session)
