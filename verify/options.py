@@ -116,7 +116,7 @@ def add_options(parser: argparse._ActionsContainer, options: type) -> None:
         meta = field.metadata
         # a trailing underscore keeps a field's name off Python's own words: `from_` is --from
         name = field.name if meta["positional"] else "--" + field.name.rstrip("_").replace("_", "-")
-        destination = {} if meta["positional"] else {"dest": field.name}
+        destination: dict[str, Any] = {} if meta["positional"] else {"dest": field.name}
         required = field.default is dataclasses.MISSING
         if field.default is False and not meta["positional"]:
             parser.add_argument(name, action="store_true", help=meta["help"], **destination)
