@@ -1,8 +1,10 @@
-"""What the Hopper kernels are given: TMA descriptors, counters, one program a multiprocessor."""
+"""What the Hopper kernels are given: TMA descriptors, counters, one program a multiprocessor; and their launch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from triton.experimental.gluon import language as gl
@@ -38,12 +40,18 @@ def rows_in_a_plane(x: torch.Tensor) -> bool:
 
 
 def plane(x: torch.Tensor, block_rows: int = ROWS.value) -> TensorDescriptor:
-    """x [B, T, H, D] as [B·T, …], moved in blocks of `block_rows` rows of one head."""
+    """x [B, T, H, D] as [B·T, …], moved in blocks of `block_rows` rows of one head; x as `rows_in_a_plane` wants it."""
+    batch, length, heads, width = x.shape
     _, time, head, _ = x.stride()
-    width = x.shape[-1]
-    block = [block_rows, width]
-    rows, columns = x.shape[0] * x.shape[1], (x.shape[2] - 1) * head + width
-    return TensorDescriptor(x, [rows, columns], [time, 1], block, ROW_BLOCKS)
+    # past the constructor, which would check once more what `rows_in_a_plane` has, 2 µs a descriptor
+    made = TensorDescriptor.__new__(TensorDescriptor)
+    made.base = x
+    made.shape = [batch * length, (heads - 1) * head + width]
+    made.strides = [time, 1]
+    made.block_shape = [block_rows, width]
+    made.layout = ROW_BLOCKS
+    made.padding = "zero"
+    return made
 
 
 @lru_cache
@@ -52,16 +60,41 @@ def multiprocessors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
-def write_bundle(tiles: int) -> int:
-    """Row tiles of a head that are claimed together: more of them read K and U from memory less often, but each waits
-    for the one before it, which weighs less the longer a tile is. Measured on an H200 (docs/kernel-notes.md).
+Bundling = tuple[int, int]  # how many row tiles are claimed alone, and how many at most together: hopper_tiles.place
+
+WRITE_BUNDLING = (16, 16)
+READ_BUNDLING = (1, 8)
+
+_ready: dict[tuple[Any, ...], tuple[Any, tuple[int, int, int], tuple[Any, ...]]] = {}
+
+
+def launch(
+    kernel: Any,
+    key: tuple[Any, ...],
+    pointers: tuple[Any, ...],
+    lanes: int,
+    tiles: int,
+    numbers: Callable[[], tuple[int | float, ...]],
+    **constants: Any,
+) -> None:
+    """kernel(*pointers, *numbers(), **constants), a program a multiprocessor; `constants` in the kernel's order.
+
+    Triton's own way from arguments to the compiled kernel takes longer than a short sequence's kernel runs. What it
+    finds depends on types, on numbers that are 1 or multiples of 16, and on the alignment of pointers, so that it is
+    gone once for each `key`, which determines all these and the numbers themselves.
     """
-    return 1 if tiles < 32 else 3 if tiles < 192 else 8
-
-
-def read_bundle(tiles: int) -> int:
-    """The same for the read, where nobody waits and a short sequence has few tiles to balance."""
-    return 2 if tiles < 192 else 8
+    key = (kernel, pointers[0].base.device, *constants.values(), *key)
+    found = _ready.get(key)
+    if found is None:
+        if len(_ready) >= 4096:
+            _ready.clear()
+        grid = (min(multiprocessors(pointers[0].base.device), tiles * lanes), 1, 1)
+        rest = numbers()
+        compiled = kernel[grid](*pointers, *rest, **constants, num_warps=4, maxnreg=REGISTERS)
+        _ready[key] = compiled, grid, (*rest, *constants.values())
+    else:
+        compiled, grid, rest = found
+        compiled[grid](*pointers, *rest)
 
 
 def launch_write(
@@ -73,41 +106,61 @@ def launch_write(
     u: torch.Tensor,
     o: torch.Tensor | None,
     scale: float,
-    bundle: int | None = None,
+    bundling: Bundling = WRITE_BUNDLING,
 ) -> None:
-    """u, and with o the tied read too, of softmax DeltaFormer in one launch; 0 ≤ β ≤ 1.
-
-    `bundle` row tiles of a head are claimed together (write_bundle by default).
-    """
+    """u, and with o the tied read too, of softmax DeltaFormer in one launch; 0 ≤ β ≤ 1, u and o contiguous."""
     batch, time, heads, width = k.shape
-    lanes = batch * heads
-    tiles = -(-time // ROWS.value)
+    lanes, tiles = batch * heads, -(-time // ROWS.value)
     counters = torch.zeros(1 + lanes, dtype=torch.int32, device=k.device)
     gates = [counters.view(1, 1, -1) if g is None else g for g in (alpha, beta)]
     out = u if o is None else o
-    programs = min(multiprocessors(k.device), tiles * lanes)
-    hopper_write_kernel[(programs,)](
-        plane(w), plane(k), plane(v), plane(u), plane(u, HALF.value), plane(out, HALF.value), *gates, u, out,
-        counters, counters[1:], time, heads, lanes, tiles, bundle or write_bundle(tiles),
-        w.stride(2), k.stride(2), v.stride(2), scale * LOG2E,
-        *gates[0].stride()[:3], *gates[1].stride()[:3],
-        TIED=o is not None, HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None,
-        STAGES=2 if width == 128 else 3, num_warps=4, maxnreg=REGISTERS,
+
+    def numbers() -> tuple[int | float, ...]:
+        heads_apart = w.stride(2), k.stride(2), v.stride(2)
+        gate_strides = *gates[0].stride(), *gates[1].stride()
+        return time, heads, lanes, tiles, *bundling, *heads_apart, scale * LOG2E, *gate_strides
+
+    launch(
+        hopper_write_kernel,
+        (k.dtype, k.shape, *(x.stride() for x in (w, k, v)), *(_kind(g) for g in gates), scale, bundling),
+        (
+            *(plane(x) for x in (w, k, v, u)), plane(u, HALF.value), plane(out, HALF.value),
+            *gates, u, out, counters, counters[1:],
+        ),
+        lanes, tiles, numbers,
+        TIED=o is not None, HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None, STAGES=stages(width),
     )  # fmt: skip
 
 
 def launch_read(
-    q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, o: torch.Tensor, scale: float, bundle: int | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    u: torch.Tensor,
+    o: torch.Tensor,
+    scale: float,
+    bundling: Bundling = READ_BUNDLING,
 ) -> None:
-    """o_t = Σ_{i≤t} softmax(scale·k_i·q_t) u_i; q may have several heads to one of k and u."""
+    """o_t = Σ_{i≤t} softmax(scale·k_i·q_t) u_i; q may have several heads to one of k and u, which are contiguous."""
     batch, time, heads, width = q.shape
-    lanes = batch * heads
-    tiles = -(-time // ROWS.value)
+    lanes, tiles = batch * heads, -(-time // ROWS.value)
     claimed = torch.zeros(1, dtype=torch.int32, device=k.device)
-    programs = min(multiprocessors(k.device), tiles * lanes)
-    hopper_read_kernel[(programs,)](
-        plane(q), plane(k), plane(u), o, claimed, time, heads, lanes, tiles,
-        bundle or read_bundle(tiles), q.stride(2), k.stride(2), scale * LOG2E,
-        SHARED=heads // k.shape[2], STAGES=2 if width == 128 else 3,
-        num_warps=4, maxnreg=REGISTERS,
+
+    def numbers() -> tuple[int | float, ...]:
+        return time, heads, lanes, tiles, *bundling, q.stride(2), k.stride(2), scale * LOG2E
+
+    launch(
+        hopper_read_kernel,
+        (k.dtype, q.shape, q.stride(), k.stride(), u.stride(), scale, bundling),
+        (plane(q), plane(k), plane(u), o, claimed),
+        lanes, tiles, numbers,
+        SHARED=heads // k.shape[2], STAGES=stages(width),
     )  # fmt: skip
+
+
+def stages(width: int) -> int:
+    """Blocks of K and of U in flight: as many as shared memory holds."""
+    return 2 if width == 128 else 3
+
+
+def _kind(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.dtype, x.stride(), x.data_ptr() % 16

@@ -49,16 +49,28 @@ def await_tma_stores(x):
 
 
 @gluon.jit
-def place(index, tiles, lanes, bundle):
+def place(index, tiles, lanes, bundling):
     """(row tile, sequence·head) of the index-th claim.
 
-    `bundle` consecutive row tiles of one head are claimed together, then those of the next head: they run side by side
-    and read the same blocks of K and U at nearly the same time, once from memory and then from the L2 cache.
+    Consecutive row tiles of one head, a bundle, are claimed together, then those of the next head: they run side by
+    side and read the same blocks of K and U at nearly the same time, once from memory and then from the L2 cache. But
+    each waits for the one before it, which weighs less the longer it is: the first `alone` row tiles are claimed one by
+    one, the next as many by two, then twice as many by four and so on up to `most`.
     """
-    first = index // (lanes * bundle) * bundle
-    offset = index - first * lanes
-    rows = min(bundle, tiles - first)
-    return first + offset % rows, offset // rows
+    alone, most = bundling
+    first = 0
+    rows = alone
+    bundle = 1
+    left = index
+    while left >= rows * lanes:
+        left -= rows * lanes
+        first += rows
+        rows = first
+        bundle = min(2 * bundle, most)
+    whole = left // (lanes * bundle) * bundle
+    left -= whole * lanes
+    bundle = min(bundle, min(rows - whole, tiles - first - whole))
+    return first + whole + left % bundle, left // bundle
 
 
 @gluon.jit
@@ -68,7 +80,7 @@ def load_tiles(
 ):  # fmt: skip
     """The loading warp."""
     q_smem, k_smem, u_smem, v_smem = buffers
-    T, H, lanes, tiles, bundle = tiling
+    T, H, lanes, tiles, bundling = tiling
     q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
     one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     DV: gl.constexpr = u_desc.block_type.shape[1]
@@ -80,7 +92,7 @@ def load_tiles(
     claims.index(0).store(gl.full([1], index, gl.int32, layout=one))
     mbarrier.arrive(claim_full.index(0), count=1)
     while index < total:
-        r, lane = place(index, tiles, lanes, bundle)
+        r, lane = place(index, tiles, lanes, bundling)
         row = (lane // H) * T
         head = lane % H
         counter = progress_ptr + lane
@@ -128,7 +140,7 @@ def load_tiles(
 @gluon.jit
 def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_bars, v_empty, tiling):
     """The publishing warp. Nobody waits for a partial tile, the last of its sequence: its owners store it, masked."""
-    T, H, lanes, tiles, bundle = tiling
+    T, H, lanes, tiles, bundling = tiling
     claim_full, claim_empty = claim_bars
     upper_done, lower_done = done_bars
     DV: gl.constexpr = v_smem.shape[1]
@@ -136,7 +148,7 @@ def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_ba
     n = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        r, lane = place(index, tiles, lanes, bundle)
+        r, lane = place(index, tiles, lanes, bundling)
         row = (lane // H) * T + r * ROWS
         column = (lane % H) * DV
         mbarrier.wait(upper_done, n & 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
@@ -136,20 +137,22 @@ def forward(
     if min(batch, time, heads) == 0:
         return o, (u if want_u else None)
     one_pass = tied and write == read and scale[0] == scale[1]
-    hopper = None if interpreted() or tiling is not None else hopper_kernels(k.device)
-    score = score_of(write, scale[0])
-    if hopper and write == "softmax" and inexact is None and hopper.suits(w, k, v, cu_seqlens):
-        hopper.launch_write(w, k, v, alpha, beta, u, o if one_pass else None, score.factor)
-    else:
-        gates = (alpha, beta)
-        launch_write(w, k, v, gates, u, o if one_pass else None, score, tiling, cu_seqlens, inexact)
-    if q is None or o is None or one_pass:
-        return o, (u if want_u else None)
-    score = score_of(read, scale[1])
-    if hopper and read == "softmax" and hopper.suits(q, k, u, cu_seqlens):
-        hopper.launch_read(q, k, u, o, score.factor)
-    else:
-        launch_read(q, k, u, o, score, tiling, cu_seqlens)
+    # Triton launches on the current device, wherever its arguments are
+    with torch.cuda.device(k.device) if k.is_cuda else nullcontext():
+        hopper = None if interpreted() or tiling is not None else hopper_kernels(k.device)
+        score = score_of(write, scale[0])
+        if hopper and write == "softmax" and inexact is None and hopper.suits(w, k, v, cu_seqlens):
+            hopper.launch_write(w, k, v, alpha, beta, u, o if one_pass else None, score.factor)
+        else:
+            gates = (alpha, beta)
+            launch_write(w, k, v, gates, u, o if one_pass else None, score, tiling, cu_seqlens, inexact)
+        if q is None or o is None or one_pass:
+            return o, (u if want_u else None)
+        score = score_of(read, scale[1])
+        if hopper and read == "softmax" and hopper.suits(q, k, u, cu_seqlens):
+            hopper.launch_read(q, k, u, o, score.factor)
+        else:
+            launch_read(q, k, u, o, score, tiling, cu_seqlens)
     return o, (u if want_u else None)
 
 
