@@ -132,7 +132,6 @@ def compute_tiles(
         l_all = gl.convert_layout(l, by_square_row)
         if LOWER:
             p_up, top, l_all, fix_up = weights(s_up, top, l_all, factor)
-            w_up = gl.convert_layout(p_up.to(operand), left)
         p_own, top, l_all, fix = weights(gl.where(strict, s_own, float("-inf")), top, l_all, factor)
         share = gl.where(l_all > 0, 1.0 / l_all, 0.0)
         inside = start + in_half < T
@@ -144,6 +143,9 @@ def compute_tiles(
         power = gl.where(gl.expand_dims(inside, 1), p_own * gl.expand_dims(gain, 1), 0.0)
         if OWN_PASS:
             w_own = p_own.to(operand)
+        if LOWER:
+            w_up = gl.convert_layout((p_up * gl.expand_dims(fix, 1)).to(operand), left)
+            fix = fix * fix_up
         X = gl.where(same, 1.0, 0.0) - power
         tma.store_wait(0)  # the scratch buffer may still be on its way out as the last tile's o
         sync()
@@ -164,14 +166,14 @@ def compute_tiles(
             elif level < 5:
                 power = warpgroup_mma_wait(1, deps=[power])
         X = warpgroup_mma_wait(0, deps=[X])
-        # applied as rhs − (I − X) rhs, so that rhs itself enters unrounded
-        rest = gl.convert_layout((gl.where(same, 1.0, 0.0) - X).to(operand), left)
+        # applied as rhs + (X − I) rhs, so that rhs itself enters unrounded
+        solve = gl.convert_layout((X - gl.where(same, 1.0, 0.0)).to(operand), left)
         if OWN_PASS:
             own_smem.store(w_own)
 
         value_rows = start + gl.arange(0, HALF, layout=by_value_row)
         value_inside = gl.expand_dims(value_rows < T, 1)
-        gain_v = gl.convert_layout(gain, by_value_row)
+        loss_v = gl.convert_layout(-gain, by_value_row)
         fix_v = gl.convert_layout(fix, by_value_row)
         if HAS_ALPHA:
             alpha_at = alpha_ptr + batch * a_batch + value_rows.to(gl.int64) * a_time + head * a_head
@@ -189,23 +191,22 @@ def compute_tiles(
             ut += 1
         if SHARES_Q:
             mbarrier.arrive(q_empty, count=1)
+        acc = acc * gl.expand_dims(fix_v, 1)
         if LOWER:
-            acc = acc * gl.expand_dims(gl.convert_layout(fix_up, by_value_row), 1)
             mbarrier.wait(upper_done, n & 1)
             acc = warpgroup_mma(w_up, upper, acc, is_async=True)
             acc = warpgroup_mma_wait(0, deps=[acc])
-        acc = acc * gl.expand_dims(fix_v, 1)
-        rhs = mine.load(value).to(gl.float32)
+        given = mine.load(value)
+        rhs = given.to(gl.float32)
         if HAS_ALPHA:
             rhs = rhs * gl.expand_dims(alpha, 1)
-        rhs = gl.where(value_inside, rhs - acc * gl.expand_dims(gain_v, 1), 0.0)
+        rhs = gl.where(value_inside, rhs + acc * gl.expand_dims(loss_v, 1), 0.0)
         sync()
         mine.store(rhs.to(operand))
         fence_async_shared()
         sync()
-        solved = warpgroup_mma(rest, mine, blank_values, use_acc=False, is_async=True)
-        solved = warpgroup_mma_wait(0, deps=[solved])
-        u = rhs - solved
+        u = warpgroup_mma(solve, mine, rhs, is_async=True)
+        u = warpgroup_mma_wait(0, deps=[u])
         sync()
         mine.store(u.to(operand))
         fence_async_shared()
@@ -222,17 +223,23 @@ def compute_tiles(
         if TIED:
             own_weight = 1.0 / (1.0 + l_all * gl.exp2(top - self_score))
             own_weight = gl.where(l_all > 0, own_weight, 1.0)
-            past = gl.convert_layout(share * (1.0 - own_weight), by_value_row)
             present = gl.convert_layout(own_weight, by_value_row)
         sync()
         mbarrier.arrive(v_empty, count=1)
         if (r + 1) * ROWS > T:
             gl.store(u_ptr + gl.expand_dims(at, 1) + gl.expand_dims(value_columns, 0), u.to(operand), mask=value_inside)
         if TIED:
-            out = acc * gl.expand_dims(past, 1) + u * gl.expand_dims(present, 1)
-            if not OWN_PASS:
-                # With β = 1 the block's own share of the average over i < t is A u, and that is rhs − u.
-                out = out + solved * gl.expand_dims(1.0 - present, 1)
+            if OWN_PASS:
+                past = gl.convert_layout(share * (1.0 - own_weight), by_value_row)
+                out = acc * gl.expand_dims(past, 1)
+            else:
+                # with β = 1 the average over i < t is α v − u
+                past = 1.0 - present
+                if HAS_ALPHA:
+                    past = past * alpha
+                present = 2.0 * present - 1.0
+                out = given.to(gl.float32) * gl.expand_dims(past, 1)
+            out = out + u * gl.expand_dims(present, 1)
             out = out.to(operand)
             if (r + 1) * ROWS > T:
                 gl.store(o_ptr + gl.expand_dims(at, 1) + gl.expand_dims(value_columns, 0), out, mask=value_inside)
@@ -250,8 +257,8 @@ def compute_tiles(
 @gluon.jit
 def hopper_write_kernel(
     q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, claim_ptr,
-    progress_ptr, T, H, lanes, tiles, alone, most, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time,
-    b_head,
+    progress_ptr, T, H, lanes, tiles, alone, most, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch,
+    b_time, b_head,
     TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """u [B, T, H, DV], and with TIED o, for w = q [B·T, H·D] and k, v behind TMA descriptors; contiguous u and o."""
