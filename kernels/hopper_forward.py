@@ -1,8 +1,13 @@
-"""What the Hopper kernels are given: TMA descriptors, counters, one program a multiprocessor; and their launch."""
+"""The Hopper kernels made ready for tensors of one geometry, and launched.
+
+On a short sequence the way from Python to the device takes longer than the kernel. So everything that does not depend
+on where the tensors lie is worked out once: block shapes, strides, the grid, and the compiled kernel itself, which
+Triton otherwise looks up at each launch from the types and divisors of some thirty arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -39,128 +44,153 @@ def rows_in_a_plane(x: torch.Tensor) -> bool:
     return even and unit == 1 and time % 8 == 0 and head % 8 == 0 and x.data_ptr() % 16 == 0
 
 
-def plane(x: torch.Tensor, block_rows: int = ROWS.value) -> TensorDescriptor:
-    """x [B, T, H, D] as [B·T, …], moved in blocks of `block_rows` rows of one head; x as `rows_in_a_plane` wants it."""
-    batch, length, heads, width = x.shape
-    _, time, head, _ = x.stride()
-    # past the constructor, which would check once more what `rows_in_a_plane` has, 2 µs a descriptor
-    made = TensorDescriptor.__new__(TensorDescriptor)
-    made.base = x
-    made.shape = [batch * length, (heads - 1) * head + width]
-    made.strides = [time, 1]
-    made.block_shape = [block_rows, width]
-    made.layout = ROW_BLOCKS
-    made.padding = "zero"
-    return made
-
-
 @lru_cache
 def multiprocessors(device: torch.device) -> int:
     """How many programs run at once, one a multiprocessor."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
-Bundling = tuple[int, int]  # how many row tiles are claimed alone, and how many at most together: hopper_tiles.place
+def geometry(x: torch.Tensor, block_rows: int = ROWS.value) -> dict[str, Any]:
+    """A TMA descriptor of x [B, T, H, D] as [B·T, …] without its address; for x that `rows_in_a_plane`.
 
-WRITE_BUNDLING = (16, 16)
-READ_BUNDLING = (1, 8)
-
-_ready: dict[tuple[Any, ...], tuple[Any, tuple[int, int, int], tuple[Any, ...]]] = {}
-
-
-def launch(
-    kernel: Any,
-    key: tuple[Any, ...],
-    pointers: tuple[Any, ...],
-    lanes: int,
-    tiles: int,
-    numbers: Callable[[], tuple[int | float, ...]],
-    **constants: Any,
-) -> None:
-    """kernel(*pointers, *numbers(), **constants), a program a multiprocessor; `constants` in the kernel's order.
-
-    Triton's own way from arguments to the compiled kernel takes longer than a short sequence's kernel runs. What it
-    finds depends on types, on numbers that are 1 or multiples of 16, and on the alignment of pointers, so that it is
-    gone once for each `key`, which determines all these and the numbers themselves.
+    It moves blocks of `block_rows` rows of one head.
     """
-    key = (kernel, pointers[0].base.device, *constants.values(), *key)
-    found = _ready.get(key)
-    if found is None:
-        if len(_ready) >= 4096:
-            _ready.clear()
-        grid = (min(multiprocessors(pointers[0].base.device), tiles * lanes), 1, 1)
-        rest = numbers()
-        compiled = kernel[grid](*pointers, *rest, **constants, num_warps=4, maxnreg=REGISTERS)
-        _ready[key] = compiled, grid, (*rest, *constants.values())
-    else:
-        compiled, grid, rest = found
-        compiled[grid](*pointers, *rest)
+    batch, length, heads, width = x.shape
+    _, time, head, _ = x.stride()
+    shape, block = [batch * length, (heads - 1) * head + width], [block_rows, width]
+    return {"shape": shape, "strides": [time, 1], "block_shape": block, "layout": ROW_BLOCKS, "padding": "zero"}
 
 
-def launch_write(
-    w: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    alpha: torch.Tensor | None,
-    beta: torch.Tensor | None,
-    u: torch.Tensor,
-    o: torch.Tensor | None,
-    scale: float,
-    bundling: Bundling = WRITE_BUNDLING,
-) -> None:
-    """u, and with o the tied read too, of softmax DeltaFormer in one launch; 0 ≤ β ≤ 1, u and o contiguous."""
-    batch, time, heads, width = k.shape
-    lanes, tiles = batch * heads, -(-time // ROWS.value)
-    counters = torch.zeros(1 + lanes, dtype=torch.int32, device=k.device)
-    gates = [counters.view(1, 1, -1) if g is None else g for g in (alpha, beta)]
-    out = u if o is None else o
-
-    def numbers() -> tuple[int | float, ...]:
-        heads_apart = w.stride(2), k.stride(2), v.stride(2)
-        gate_strides = *gates[0].stride(), *gates[1].stride()
-        return time, heads, lanes, tiles, *bundling, *heads_apart, scale * LOG2E, *gate_strides
-
-    launch(
-        hopper_write_kernel,
-        (k.dtype, k.shape, *(x.stride() for x in (w, k, v)), *(_kind(g) for g in gates), scale, bundling),
-        (
-            *(plane(x) for x in (w, k, v, u)), plane(u, HALF.value), plane(out, HALF.value),
-            *gates, u, out, counters, counters[1:],
-        ),
-        lanes, tiles, numbers,
-        TIED=o is not None, HAS_ALPHA=alpha is not None, HAS_BETA=beta is not None, STAGES=stages(width),
-    )  # fmt: skip
+def descriptor(x: torch.Tensor, known: dict[str, Any]) -> TensorDescriptor:
+    """x's TMA descriptor, past the constructor and its checks, which `rows_in_a_plane` has made."""
+    made = TensorDescriptor.__new__(TensorDescriptor)
+    made.__dict__ = {"base": x, **known}
+    return made
 
 
-def launch_read(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    u: torch.Tensor,
-    o: torch.Tensor,
-    scale: float,
-    bundling: Bundling = READ_BUNDLING,
-) -> None:
-    """o_t = Σ_{i≤t} softmax(scale·k_i·q_t) u_i; q may have several heads to one of k and u, which are contiguous."""
-    batch, time, heads, width = q.shape
-    lanes, tiles = batch * heads, -(-time // ROWS.value)
-    claimed = torch.zeros(1, dtype=torch.int32, device=k.device)
+class Stage:
+    """One kernel for tensors of one geometry, one program a multiprocessor.
 
-    def numbers() -> tuple[int | float, ...]:
-        return time, heads, lanes, tiles, *bundling, q.stride(2), k.stride(2), scale * LOG2E
+    A launch gives what the geometry leaves open: the tensors behind descriptors and the other pointers, in the kernel's
+    order; integers and constants follow. Pointers' alignment, which Triton compiles for, must not change between them.
+    """
 
-    launch(
-        hopper_read_kernel,
-        (k.dtype, q.shape, q.stride(), k.stride(), u.stride(), scale, bundling),
-        (plane(q), plane(k), plane(u), o, claimed),
-        lanes, tiles, numbers,
-        SHARED=heads // k.shape[2], STAGES=stages(width),
-    )  # fmt: skip
+    def __init__(self, kernel: Any, lanes: int, length: int, planes: tuple[dict[str, Any], ...]) -> None:
+        self.kernel, self.planes, self.lanes = kernel, planes, lanes
+        self.tiles = -(-length // ROWS.value)
+        self.numbers: tuple[int | float, ...] = ()
+        self.constants: dict[str, Any] = {}
+        self._ready: Any = None
+
+    def launch(self, tensors: tuple[torch.Tensor, ...], pointers: tuple[torch.Tensor, ...]) -> None:
+        """Launch on the current device, which must be that of the tensors."""
+        described = [descriptor(x, known) for x, known in zip(tensors, self.planes, strict=True)]
+        if self._ready is None:
+            grid = (min(multiprocessors(tensors[0].device), self.tiles * self.lanes), 1, 1)
+            arguments = *described, *pointers, *self.numbers
+            self._ready = self.kernel[grid](*arguments, **self.constants, num_warps=4, maxnreg=REGISTERS)[grid]
+        else:
+            self._ready(*described, *pointers, *self.numbers, *self.constants.values())
 
 
-def stages(width: int) -> int:
-    """Blocks of K and of U in flight: as many as shared memory holds."""
+Bundling = tuple[int, int]  # how many row tiles are claimed alone, and how many together at most: hopper_tiles.place
+
+
+class Write(Stage):
+    """u, and if `tied` o too, of softmax DeltaFormer in one launch; 0 ≤ β ≤ 1."""
+
+    def __init__(
+        self,
+        w: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        alpha: torch.Tensor | None,
+        beta: torch.Tensor | None,
+        scale: float,
+        tied: bool,
+        bundling: Bundling = (16, 16),
+    ) -> None:
+        batch, length, heads, width = k.shape
+        halves = geometry(contiguous_like(v), HALF.value)
+        planes = geometry(w), geometry(k), geometry(v), geometry(contiguous_like(v)), halves, halves
+        super().__init__(hopper_write_kernel, batch * heads, length, planes)
+        gates = (g.stride() if g is not None else (0, 0, 0) for g in (alpha, beta))
+        sizes = length, heads, self.lanes, self.tiles, *bundling
+        self.numbers = *sizes, w.stride(2), k.stride(2), v.stride(2), scale * LOG2E, *next(gates), *next(gates)
+        gated = {"HAS_ALPHA": alpha is not None, "HAS_BETA": beta is not None}
+        self.constants = {"TIED": tied, **gated, "STAGES": blocks_in_flight(width)}
+
+    def __call__(
+        self,
+        w: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        alpha: torch.Tensor | None,
+        beta: torch.Tensor | None,
+        u: torch.Tensor,
+        o: torch.Tensor | None,
+    ) -> None:
+        """Fill u and o, contiguous."""
+        # the claim counter, then one progress counter a sequence and head
+        counters = torch.zeros(1 + self.lanes, dtype=torch.int32, device=k.device)
+        out = u if o is None else o
+        a, b = (counters if g is None else g for g in (alpha, beta))
+        self.launch((w, k, v, u, u, out), (a, b, u, out, counters))
+
+
+class Read(Stage):
+    """o_t = Σ_{i≤t} softmax(scale·k_i·q_t) u_i; q may have several heads to one of k and u."""
+
+    def __init__(
+        self, q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, scale: float, bundling: Bundling = (1, 8)
+    ) -> None:
+        batch, length, heads, width = q.shape
+        planes = geometry(q), geometry(k), geometry(contiguous_like(u))
+        super().__init__(hopper_read_kernel, batch * heads, length, planes)
+        sizes = length, heads, self.lanes, self.tiles, *bundling
+        self.numbers = *sizes, q.stride(2), k.stride(2), scale * LOG2E
+        self.constants = {"SHARED": heads // k.shape[2], "STAGES": blocks_in_flight(width)}
+
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, o: torch.Tensor) -> None:
+        """Fill o from u, both contiguous."""
+        claimed = torch.zeros(1, dtype=torch.int32, device=k.device)
+        self.launch((q, k, u), (o, claimed))
+
+
+@dataclass(frozen=True)
+class Call:
+    """Both stages for arguments of one geometry and alignment; without `read` the write computes o as well."""
+
+    write: Write
+    read: Read | None
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        w: torch.Tensor,
+        alpha: torch.Tensor | None,
+        beta: torch.Tensor | None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(o, u)."""
+        device = k.device
+        if torch.cuda.current_device() != device.index:
+            with torch.cuda.device(device):
+                return self(q, k, v, w, alpha, beta)
+        u = torch.empty(v.shape, dtype=v.dtype, device=device)
+        o = torch.empty(q.shape, dtype=v.dtype, device=device)
+        self.write(w, k, v, alpha, beta, u, o if self.read is None else None)
+        if self.read is not None:
+            self.read(q, k, u, o)
+        return o, u
+
+
+def contiguous_like(x: torch.Tensor) -> torch.Tensor:
+    """A tensor of x's shape and type as torch.empty lays it out, without memory of its own."""
+    return torch.empty(x.shape, dtype=x.dtype, device="meta")
+
+
+def blocks_in_flight(width: int) -> int:
+    """Blocks of K and of U that are being loaded or used: as many as shared memory holds."""
     return 2 if width == 128 else 3
-
-
-def _kind(x: torch.Tensor) -> tuple[Any, ...]:
-    return x.dtype, x.stride(), x.data_ptr() % 16

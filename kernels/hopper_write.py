@@ -256,12 +256,14 @@ def compute_tiles(
 
 @gluon.jit
 def hopper_write_kernel(
-    q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, claim_ptr,
-    progress_ptr, T, H, lanes, tiles, alone, most, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch,
-    b_time, b_head,
+    q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, counters_ptr, T, H,
+    lanes, tiles, alone, most, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
     TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """u [B, T, H, DV], and with TIED o, for w = q [B·T, H·D] and k, v behind TMA descriptors; contiguous u and o."""
+    """u [B, T, H, DV], and with TIED o, for w = q [B·T, H·D] and k, v behind TMA descriptors; contiguous u and o.
+
+    Counters, all zero: the tiles claimed, then the tiles finished of each sequence and head.
+    """
     D: gl.constexpr = k_desc.block_type.shape[1]
     DV: gl.constexpr = v_desc.block_type.shape[1]
     operand: gl.constexpr = k_desc.dtype
@@ -308,6 +310,7 @@ def hopper_write_kernel(
     done_bars = (upper_done, lower_done)
     claim_bars = (claim_full, claim_empty)
     tiling = (T, H, lanes, tiles, (alone, most))
+    progress_ptr = counters_ptr + 1
     strides = (a_batch, a_time, a_head, b_batch, b_time, b_head)
     upper_buffers = (q_smem, k_smem, u_smem, v_smem, wait_smem, scratch.index(0))
     lower_buffers = (q_smem, k_smem, u_smem, v_smem, wait_smem, scratch.index(1))
@@ -330,8 +333,8 @@ def hopper_write_kernel(
             (
                 load_tiles,
                 (
-                    q_desc, k_desc, v_desc, u_desc, claim_ptr, progress_ptr, (q_smem, k_smem, u_smem, v_smem), claims,
-                    bars, tiling, q_head, k_head, v_head, STAGES,
+                    q_desc, k_desc, v_desc, u_desc, counters_ptr, progress_ptr, (q_smem, k_smem, u_smem, v_smem),
+                    claims, bars, tiling, q_head, k_head, v_head, STAGES,
                 ),
             ),
             (

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +14,9 @@ import triton
 from triton.runtime.interpreter import InterpretedFunction
 
 from kernels.triton_tiles import SUBBLOCK, read_kernel, write_kernel
+
+if TYPE_CHECKING:
+    from kernels.hopper_forward import Call
 
 # Heads that advance together through the sequence.
 HEADS_TOGETHER = 64
@@ -142,7 +146,7 @@ def forward(
         hopper = None if interpreted() or tiling is not None else hopper_kernels(k.device)
         score = score_of(write, scale[0])
         if hopper and write == "softmax" and inexact is None and hopper.suits(w, k, v, cu_seqlens):
-            hopper.launch_write(w, k, v, alpha, beta, u, o if one_pass else None, score.factor)
+            hopper.Write(w, k, v, alpha, beta, scale[0], one_pass)(w, k, v, alpha, beta, u, o if one_pass else None)
         else:
             gates = (alpha, beta)
             launch_write(w, k, v, gates, u, o if one_pass else None, score, tiling, cu_seqlens, inexact)
@@ -150,10 +154,32 @@ def forward(
             return o, (u if want_u else None)
         score = score_of(read, scale[1])
         if hopper and read == "softmax" and hopper.suits(q, k, u, cu_seqlens):
-            hopper.launch_read(q, k, u, o, score.factor)
+            hopper.Read(q, k, u, scale[1])(q, k, u, o)
         else:
             launch_read(q, k, u, o, score, tiling, cu_seqlens)
     return o, (u if want_u else None)
+
+
+def hopper_call(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    w: torch.Tensor,
+    alpha: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    write: str,
+    read: str,
+    scale: tuple[float, float],
+) -> Call | None:
+    """What serves every call with arguments of this geometry and alignment, where Hopper's kernels do both stages."""
+    hopper = None if interpreted() else hopper_kernels(k.device)
+    if hopper is None or (write, read) != ("softmax", "softmax") or not k.shape[0] * k.shape[1]:
+        return None
+    if not (hopper.suits(w, k, v, None) and hopper.suits(q, k, v, None)):
+        return None
+    one_pass = w is q and scale[0] == scale[1]
+    second = None if one_pass else hopper.Read(q, k, v, scale[1])
+    return hopper.Call(hopper.Write(w, k, v, alpha, beta, scale[0], one_pass), second)  # type: ignore[no-any-return]
 
 
 @lru_cache

@@ -196,3 +196,37 @@ def test_hopper_machines_run_the_hopper_kernels():
     assert hopper is not None
     assert hopper.suits(q, k, v, None)
     assert not hopper.suits(q, k, v[..., :32], None)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_remembered_call_serves_only_tensors_like_its_own(gated):
+    """Calls of one geometry go past checks and binding; each of these differs from the first in one thing."""
+    q, k, v, w, alpha, beta = draw(5, 2, 300, 2, 64, 64)
+    gates = {"alpha": alpha, "beta": beta} if gated else {}
+    first = deltaformer(q, k, v, w=w, **gates)
+    assert torch.equal(first, deltaformer(q, k, v, w=w, **gates))
+
+    def off_by_one(x):  # the same numbers at an address that is no multiple of 16 bytes
+        return torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape)
+
+    unaligned = deltaformer(*map(off_by_one, (q, k, v)), w=off_by_one(w), **gates)
+    assert (unaligned - first).float().norm() <= 5e-3 * first.float().norm()
+    if gated:
+        moved = {name: off_by_one(x) for name, x in gates.items()}
+        assert torch.equal(first, deltaformer(q, k, v, w=w, **moved))
+    for change in ({"scale": 0.3}, {"scale": (0.3, 0.125)}, {"w": None}, {"w": None, "tied": True}):
+        options = {"w": w, **gates, **change}
+        expected = deltaformer(*(x.double() for x in (q, k, v)), form="chunked", **as_double(options))
+        found = deltaformer(q, k, v, **options)
+        assert (found - expected).norm() <= 1e-2 * expected.norm()
+    with pytest.raises(ValueError, match="w has shape"):
+        deltaformer(q, k, v, w=w[:, :-1], **gates)
+    with pytest.raises(ValueError, match="scale of write"):
+        deltaformer(q, k, v, w=w, scale=[0.125], **gates)
+    q.requires_grad_()
+    deltaformer(q, k, v, w=w, **gates).sum().backward()
+    assert q.grad is not None
+
+
+def as_double(options):
+    return {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
