@@ -1,0 +1,77 @@
+"""What the Hopper kernels are given, as far as it can be seen without a GPU."""
+
+import inspect
+
+import pytest
+import torch
+
+gluon = pytest.importorskip("triton.experimental.gluon", exc_type=ImportError)
+hopper = pytest.importorskip("kernels.hopper_forward", exc_type=ImportError)
+
+
+def draw(heads=2):
+    return torch.zeros(2, 300, heads, 64, dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_later_launch_repeats_the_first_by_position(gated, monkeypatch):
+    """Triton takes the constants by name at first and by position afterwards: both must mean the same."""
+    monkeypatch.setattr(hopper, "multiprocessors", lambda device: 132)
+    gates = tuple(torch.ones(2, 300, 2) for _ in range(2)) if gated else (None, None)
+    write = hopper.Write(draw(), draw(), draw(), *gates, 0.125, True)
+    read = hopper.Read(draw(4), draw(), draw(), 0.125)
+    for stage, tensors in (
+        (write, (draw(), draw(), draw(), *gates, draw(), draw())),
+        (read, (draw(4), draw(), draw(), draw(4))),
+    ):
+        stage.kernel = recorded = Recorded(stage.kernel)
+        for _ in range(2):
+            stage(*tensors)
+        first, second = recorded.calls
+        assert list(first) == recorded.names
+        assert numbers(first) == numbers(second)
+        assert {k: v.shape for k, v in first.items() if k.endswith("_desc")} == {
+            k: v.shape for k, v in second.items() if k.endswith("_desc")
+        }
+    assert write.kernel.calls[0]["HAS_ALPHA"] is gated
+    assert (write.kernel.calls[0]["lanes"], read.kernel.calls[0]["lanes"]) == (4, 8)
+    assert read.kernel.calls[0]["SHARED"] == 2
+    assert write.kernel.calls[0]["k_desc"].shape == [600, 128]
+    assert write.kernel.calls[0]["u_half_desc"].block_shape == [64, 64]
+
+
+class Recorded:
+    """Stands where a Triton kernel, and then the compiled one, stands."""
+
+    def __init__(self, kernel):
+        self.names = list(inspect.signature(kernel.fn).parameters)
+        self.calls = []
+
+    def __getitem__(self, grid):
+        return self.launch
+
+    def launch(self, *arguments, num_warps=None, maxnreg=None, **constants):
+        self.calls.append(dict(zip(self.names, arguments, strict=False)) | constants)
+        return self
+
+
+def numbers(call):
+    return {name: x for name, x in call.items() if isinstance(x, int | float)}
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 5, 16, 33, 100])
+@pytest.mark.parametrize("lanes", [1, 3, 64])
+@pytest.mark.parametrize("bundling", [(16, 16), (1, 8), (1, 3), (5, 2), (1000, 1)])
+def test_every_tile_is_claimed_once_and_after_the_one_before_it(tiles, lanes, bundling):
+    place = hopper_place()
+    claims = [place(index, tiles, lanes, bundling) for index in range(tiles * lanes)]
+    assert sorted(claims) == [(r, lane) for r in range(tiles) for lane in range(lanes)]
+    for lane in range(lanes):
+        assert [r for r, its in claims if its == lane] == list(range(tiles))
+
+
+def hopper_place():
+    """kernels.hopper_tiles.place as plain Python: it uses nothing but integers."""
+    from kernels.hopper_tiles import place
+
+    return place.fn
