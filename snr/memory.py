@@ -6,12 +6,17 @@ What is measured is the recalled vector: r is accumulated over actual values, wi
 o − c v_i in exact arithmetic, and unlike the difference it keeps its digits where c is far larger than r. Nothing is
 assumed about the law of keys or values.
 
-Everything is relative to a scale e^m per recall, so that neither c nor r needs to be a floating-point number.
+Where the similarities of different keys have the range of a float they are taken as they are, and c, which may not have
+it, stays a logarithm; elsewhere they are relative to a scale e^m per recall.
+
+When all stored keys are recalled, g(k_j·k_i) serves both recalls: blocks of rows start at their own diagonal, and what
+lies right of the diagonal block also adds, transposed, to the recalls below.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +30,8 @@ Array = NDArray[Any]
 BLOCK = 1 << 20  # scores held at a time: 4 MB in float32, which stays in a shared cache
 PIECE = 1 << 15  # scores whose similarity is computed at a time
 MIN_ROWS = 32  # probes per block at least, so that the products stay products of matrices
+UNDERFLOW = -87.0  # ln of the smallest normal float32
+ROWS = 128  # probes per block at most: a block wastes half of its diagonal square
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,10 @@ class Recalled:
 
 @dataclass(frozen=True)
 class Route:
-    """How the similarities are computed: the type of the products, and whether c itself serves as the scale e^m."""
+    """How the similarities are computed: the type of the products, and whether g as it is or through its logarithm."""
 
     dtype: type
-    anchored: bool
+    plain: bool
 
 
 def route(
@@ -61,25 +68,25 @@ def route(
     squares: the range of ‖k_i‖²; reach: the largest |k_j·k_i| to expect, by default that of Gaussian keys.
     float32 products have relative errors near 1e-7·√d ‖k_j‖‖k_i‖/|x|; the similarity multiplies them by its condition
     |x g'(x)/g(x)|. float32 is taken while the result is good to 4e-4 an entry (the entries' errors are independent and
-    average out: the tests find 1e-5 and less in the inverse SNR) and all ratios g(x)/c lie well inside its range.
+    average out: the tests find 1e-5 and less in the inverse SNR) and g stays well inside its range, from what is
+    typical for two keys to the largest.
     """
-    low, high = squares
-    root = math.sqrt(high)
+    root = math.sqrt(squares[1])
     reach = 7 * root if reach is None else reach
-    x = np.concatenate([np.linspace(-reach, reach, 201), [low, high]])
-    _, log = similarity.sign_and_log(x, tau, d)
+    x = np.concatenate([np.linspace(-reach, reach, 201), [-root, root]])
+    sign, log = similarity.sign_and_log(x, tau, d)
     _, nudged = similarity.sign_and_log(x * 1.001, tau, d)
-    with np.errstate(invalid="ignore"):
-        change = np.abs(nudged - log)
+    with np.errstate(all="ignore"):
+        change = np.abs(nudged - log)[log > UNDERFLOW]
+        typical = float(np.max(log[-2:][np.isfinite(log[-2:])], initial=-math.inf))
+        lost = np.abs(similarity.value(x, tau, d) - sign * np.exp(log))
+        # a user's formula may cancel where its logarithm does not, as log(1 + exp(x − 50)) does
+        faithful = bool(np.all(lost <= 1e-9 * np.maximum(np.exp(log), math.exp(min(typical, 700)))))
     condition = float(np.max(change[np.isfinite(change)], initial=0.0)) / 1e-3
-    signal = [s for s in log[-2:] if np.isfinite(s)] or [0.0]
-    typical = similarity.sign_and_log(np.array([-root, root]), tau, d)[1]
-    above = float(np.max(log[:-2])) - min(signal)
-    below = max(signal) - float(np.max(typical[np.isfinite(typical)], initial=-math.inf))
-    span = max(above, below if math.isfinite(below) else 0.0)
-    if condition < 3000 and span < 60:
-        return Route(np.float32, anchored=True)
-    return Route(np.float64, anchored=span < 300)
+    span = max(float(np.max(log)), -typical if math.isfinite(typical) else 0.0)
+    if faithful and condition < 3000 and span < 70:
+        return Route(np.float32, plain=True)
+    return Route(np.float64, plain=faithful and span < 300)
 
 
 def recall_stored(
@@ -112,40 +119,94 @@ def recall_stored(
         keys = keys * np.sqrt(d / _squares(keys))[..., None].astype(keys.dtype)
     index = np.arange(n) if probes is None else np.asarray(probes)
     own = _squares(keys)[:, index]  # [M, P], float64
-    if squares is None:
-        squares = own
-        stretch = None
-    else:
-        stretch = np.sqrt(squares / own)
-    log_signal = np.empty((m, len(index)))
+    asked = keys if probes is None else keys[:, index]
+    if squares is not None:
+        asked = asked * np.sqrt(squares / own)[..., None].astype(keys.dtype)
+    _, log_c = similarity.sign_and_log(own if squares is None else squares, tau, d)
+    if not np.isfinite(log_c).all():
+        raise ValueError("the similarity vanishes at a probe's own product: there is no signal")
     log_noise = np.empty((m, len(index)))
-    log_error = np.empty((m, len(index))) if errors else None
-    rows = max(MIN_ROWS, BLOCK // max(1, m * n))
-    transposed = keys.transpose(0, 2, 1)
-    buffer = np.empty((m, min(rows, len(index)), n), dtype=way.dtype)
+    log_error = np.empty((m, len(index))) if errors and values is not None else None
+    written = values
+    if values is None:
+        power = 1.0
+    elif log_error is not None:  # one more column, whose noise is Σ_{j≠i} g(k_j·k_i)
+        written = np.concatenate([values, np.ones_like(values[..., :1])], axis=2)
+
+    if similarity.linear and written is not None and not errors and way.plain and min(len(index), n // 2) >= d:
+        recalls = _from_state(keys, index, asked, written)
+    else:
+        whole = probes is None and squares is None and written is not None and way.plain
+        recalls = _from_weights(similarity, keys, index, asked, written, tau, way, whole, positive=errors)
+    with np.errstate(all="ignore"):
+        for part, noise, scale in recalls:
+            wide = noise.astype(np.float64, copy=False)
+            if log_error is not None and values is not None:
+                others, wide = wide[..., -1], wide[..., :-1]
+                error = _log_error(wide, others, values[:, index[part]], scale, log_c[:, part])
+                log_error[:, part] = error - math.log(power)
+            log_noise[:, part] = np.log(np.einsum("mbv,mbv->mb", wide, wide) / power) + 2 * scale
+    return Recalled(2 * log_c, log_noise, log_error)
+
+
+Noise = Iterator[tuple[slice, Array, Array]]  # a block of probes, r e^{-m} [M, B, d_v] and m [M, B]
+
+
+def _from_state(keys: Array, index: Array, asked: Array, values: Array) -> Noise:
+    """The noise of a linear memory, as o − c v_i with o(k_i) = Sᵀ k_i and S = Σ_j k_j v_jᵀ, [d, d_v].
+
+    For N ≥ 2d the difference loses no digits: Welch's bound Σ_{ij} (k_i·k_j)² ≥ (Σ_i ‖k_i‖²)²/d makes the mean of
+    ‖r‖²/(c² E‖v‖²) at least N/d − 1 for all keys of one norm, so that r is as large as c v_i.
+    """
+    m, rows = len(keys), max(MIN_ROWS, PIECE // (len(keys) * values.shape[2]))
+    state = np.matmul(keys.transpose(0, 2, 1), values)
     for start in range(0, len(index), rows):
-        part = slice(start, start + rows)
-        at = index[part]
-        asked = keys[:, at] if stretch is None else keys[:, at] * stretch[:, part, None].astype(keys.dtype)
-        scores = np.matmul(asked, transposed, out=buffer[:, : len(at)])  # [M, B, N]
-        _, log_c = similarity.sign_and_log(squares[:, part], tau, d)
-        if not np.isfinite(log_c).all():
-            raise ValueError("the similarity vanishes at a probe's own product: there is no signal")
-        if way.anchored:
-            anchor: Array = squares[:, part, None].astype(way.dtype)
-            weights, scale = _relative(similarity, scores, anchor, tau, d), log_c
-            weights[:, np.arange(len(at)), at] = 0
+        part = slice(start, min(start + rows, len(index)))
+        at, probes = index[part], asked[:, part]
+        noise = np.matmul(probes, state)
+        noise -= np.einsum("mbd,mbd->mb", probes, keys[:, at])[..., None] * values[:, at]
+        yield part, noise, np.zeros((m, len(at)))
+
+
+def _from_weights(
+    similarity: Similarity,
+    keys: Array,
+    index: Array,
+    asked: Array,
+    values: Array | None,
+    tau: float,
+    way: Route,
+    symmetric: bool,
+    positive: bool,
+) -> Noise:
+    """The noise as a sum over the other pairs' weighted values; without values, the weights [M, B, N] themselves.
+
+    symmetric: the probes are the keys, in their order. Raises ValueError for a negative weight if they must be
+    `positive`.
+    """
+    m, n, d = keys.shape
+    rows = max(MIN_ROWS, min(ROWS, BLOCK // (m * n)))
+    transposed = keys.transpose(0, 2, 1)
+    buffer = np.empty(m * min(rows, len(index)) * n, dtype=way.dtype)
+    above = np.zeros_like(values) if symmetric else None  # what earlier blocks add
+    for start in range(0, len(index), rows):
+        part = slice(start, min(start + rows, len(index)))
+        at, first = index[part], start if symmetric else 0
+        scores = buffer[: m * len(at) * (n - first)].reshape(m, len(at), n - first)
+        np.matmul(asked[:, part], transposed[:, :, first:], out=scores)
+        if way.plain:
+            weights, scale = _similarities(similarity, scores, tau, d), np.zeros((m, len(at)))
+            weights[:, np.arange(len(at)), at - first] = 0
         else:
             weights, scale = _scaled_weights(similarity, scores, at, tau, d)
-        # r e^{-m}, [M, B, d_v]; without values the weights themselves, whose squares add up to its mean square
-        with np.errstate(all="ignore"):
-            noise = weights if values is None else np.matmul(weights, values).astype(np.float64)
-            square = np.einsum("mbv,mbv->mb", noise, noise, dtype=np.float64) / (1.0 if values is None else power)
-            log_noise[:, part] = np.log(square) + 2 * scale
-        log_signal[:, part] = 2 * log_c
-        if log_error is not None and values is not None:
-            log_error[:, part] = _log_error(noise, weights, values[:, at], scale, log_c, power)
-    return Recalled(log_signal, log_noise, log_error)
+        if positive and weights.min() < 0:
+            raise ValueError("softmax normalisation needs a similarity that is nowhere negative")
+        noise = weights if values is None else np.matmul(weights, values[:, first:])
+        if above is not None and values is not None:
+            noise += above[:, part]
+            right = weights[:, :, len(at) :].transpose(0, 2, 1)
+            above[:, part.stop :] += np.matmul(right, values[:, part])
+        yield part, noise, scale
 
 
 def _squares(keys: Array) -> Array:
@@ -153,14 +214,12 @@ def _squares(keys: Array) -> Array:
     return np.einsum("...d,...d->...", keys, keys, dtype=np.float64)
 
 
-def _relative(similarity: Similarity, scores: Array, anchor: Array, tau: float, d: int) -> Array:
-    """g(scores)/g(anchor) in place, in pieces whose temporaries stay in the core's own cache."""
-    m, b, n = scores.shape
-    memories, rows = max(1, PIECE // (b * n)), max(1, min(b, PIECE // n))
-    for i in range(0, m, memories):
-        for j in range(0, b, rows):
-            part = scores[i : i + memories, j : j + rows]
-            similarity.relative(part, anchor[i : i + memories, j : j + rows], tau, d, out=part)
+def _similarities(similarity: Similarity, scores: Array, tau: float, d: int) -> Array:
+    """g(scores) in place, in pieces whose temporaries stay in the core's own cache."""
+    flat = scores.reshape(-1)
+    for start in range(0, len(flat), PIECE):
+        part = flat[start : start + PIECE]
+        similarity.value(part, tau, d, out=part)
     return scores
 
 
@@ -177,15 +236,11 @@ def _scaled_weights(similarity: Similarity, scores: Array, at: Array, tau: float
     return log, m
 
 
-def _log_error(noise: Array, weights: Array, own: Array, scale: Array, log_c: Array, power: float) -> Array:
-    """ln(‖o/Z − v_i‖²/E‖v‖²), from o − Z v_i = r − (Z − c) v_i."""
-    if weights.min() < 0:
-        raise ValueError("softmax normalisation needs a similarity that is nowhere negative")
-    others = weights.sum(axis=2, dtype=np.float64)  # (Z − c) e^{-m}
+def _log_error(noise: Array, others: Array, own: Array, scale: Array, log_c: Array) -> Array:
+    """ln ‖o/Z − v_i‖², from o − Z v_i = r − (Z − c) v_i; `others` is (Z − c) e^{-m}."""
     wrong = noise - others[:, :, None] * own
-    with np.errstate(divide="ignore"):
-        log_z = np.logaddexp(log_c, scale + np.log(others))
-        return np.log(np.einsum("mbv,mbv->mb", wrong, wrong) / power) + 2 * (scale - log_z)
+    log_z = np.logaddexp(log_c, scale + np.log(others))
+    return np.log(np.einsum("mbv,mbv->mb", wrong, wrong)) + 2 * (scale - log_z)
 
 
 def recall(similarity: Similarity, keys: Array, values: Array, queries: Array, tau: float) -> Array:

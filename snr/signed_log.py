@@ -40,12 +40,44 @@ class Phi(sympy.Function):
         return self.rewrite(sympy.erf)._eval_evalf(prec)
 
 
-_FUNCTIONS = {"Phi": special.ndtr, "erf": special.erf, "erfc": special.erfc, "gamma": special.gamma}
+class Repeated(sympy.Function):
+    """base**n for an integer n, multiplied out: numpy's power of an array takes as long as fifty products."""
+
+    nargs = 2
+
+
+def _repeated(base: Any, n: Any) -> Any:
+    power, square = None, base
+    left = abs(int(n))
+    while left:
+        if left & 1:
+            power = square if power is None else power * square
+        left >>= 1
+        square = square * square if left else square
+    return power if n > 0 else 1 / power
+
+
+_FUNCTIONS = {
+    "Phi": special.ndtr,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "gamma": special.gamma,
+    "Repeated": _repeated,
+}
+
+
+def _lambdify(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
+    """sympy's lambdify with numpy, scipy's special functions and integer powers as products."""
+    whole = expression.replace(
+        lambda e: e.is_Pow and e.exp.is_Integer and abs(e.exp) > 2, lambda e: Repeated(e.base, e.exp)
+    )
+    function: Callable[..., Any] = sympy.lambdify(list(symbols), whole, modules=[_FUNCTIONS, "numpy"])
+    return function
 
 
 def compile_value(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
-    """lambdify with numpy and scipy's special functions, silent where the value is not finite."""
-    function = sympy.lambdify(list(symbols), expression, modules=[_FUNCTIONS, "numpy"])
+    """The expression's value in float64, silent where it is not finite."""
+    function = _lambdify(expression, symbols)
 
     def value(*values: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -110,7 +142,7 @@ def _compile(expression: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Node:
 
 
 def _value_node(expression: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Callable[[tuple[Any, ...]], Any]:
-    function = sympy.lambdify(list(symbols), expression, modules=[_FUNCTIONS, "numpy"])
+    function = _lambdify(expression, symbols)
     return lambda v: np.asarray(function(*v), dtype=float)
 
 

@@ -27,21 +27,20 @@ Array = Any  # a float or a float array
 class Twin(NamedTuple):
     """Plain numpy functions of one built-in similarity.
 
-    relative(x, anchor, tau, d, out) is g(x)/g(anchor) for an anchor of one dimension or more, without overflow on the
-    way; None asks for the general route through the logarithms.
+    value(x, tau, d, out) is g(x) in x's own precision, in few passes over x; `out` may be x itself.
     """
 
     sign_and_log: Callable[[Array, float, float], tuple[Array, Array]]
-    relative: Callable[[Array, Array, float, float, Array | None], Array] | None = None
+    value: Callable[[Array, float, float, Array | None], Array]
 
 
 @dataclass(frozen=True)
 class Similarity:
     """g(x) with x = k·q, its temperature tau and the key width d; made by `similarity`.
 
-    Which method for what: a simulation calls `relative` on blocks of inner products (the noise of recall needs g only
-    up to the signal's g); predictions call `sign_and_log`, which never overflows up to d = 16384; `value` is g itself
-    and may overflow to inf. x may be a float or an array of any shape, tau > 0 and d > 0 are floats.
+    Which method for what: a simulation calls `value`, g itself, on blocks of inner products where it neither overflows
+    nor underflows; predictions call `sign_and_log`, which never does up to d = 16384. x may be a float or an array of
+    any shape, tau > 0 and d > 0 are floats.
 
     With `cosine` the kernel sees x = d·cos(k, q): as if keys and probe had been scaled to norm √d before. Whoever
     forms x scales them (P's "cosexp" is exp(d·cos(k, q)/tau)); the methods here take the scaled x.
@@ -65,36 +64,32 @@ class Similarity:
     def uses_tau(self) -> bool:
         return bool(re.search(r"\b(tau|τ)\b", self.text))
 
-    def value(self, x: Array, tau: float, d: float) -> Array:
-        """g(x) as float64; inf where it overflows."""
-        if self.twin is None:
-            return np.broadcast_to(self.formula.value(x, tau, d), np.shape(x))
-        sign, log = self.twin.sign_and_log(np.asarray(x, dtype=float), tau, d)
-        with np.errstate(over="ignore"):
-            return sign * np.exp(log)
+    @property
+    def linear(self) -> bool:
+        """Whether g(x) = x: the memory is the matrix Σ_j k_j v_jᵀ."""
+        return self.text == "x"
+
+    def value(self, x: Array, tau: float, d: float, out: Array | None = None) -> Array:
+        """g(x), inf where it overflows; float32 for float32 arrays (then good to 1e-6 for the built-in ones), else
+        float64. `out` (x's shape and type; may be x itself) receives the result and saves the traffic of a temporary.
+        """
+        x = np.asarray(x)
+        if x.dtype != np.float32:
+            x = x.astype(np.float64, copy=False)
+        with np.errstate(all="ignore"):
+            if self.twin is not None:
+                return self.twin.value(x, tau, d, out)
+            found = np.broadcast_to(self.formula.value(x, tau, d), np.shape(x))
+            if out is None:
+                return found.astype(x.dtype)
+            out[...] = found
+            return out
 
     def sign_and_log(self, x: Array, tau: float, d: float) -> tuple[Array, Array]:
         """(sign of g(x) in {−1, 0, 1}, log |g(x)|), float64 arrays of x's shape; log 0 is −inf."""
         if self.twin is None:
             return self.formula.sign_and_log(x, tau, d)
         return self.twin.sign_and_log(np.asarray(x, dtype=float), tau, d)
-
-    def relative(self, x: Array, anchor: Array, tau: float, d: float, out: Array | None = None) -> Array:
-        """g(x)/g(anchor) elementwise; `anchor` (broadcasts against x) is the probe's own product, ‖k_i‖².
-
-        Keeps x's dtype for the built-in similarities. `out` (x's shape and dtype; may be x itself) receives the result
-        and saves the memory traffic of a temporary. ±inf or nan where g(anchor) = 0: there is no signal.
-        """
-        with np.errstate(all="ignore"):
-            if self.twin is not None and self.twin.relative is not None:
-                return self.twin.relative(x, anchor, tau, d, out)
-            sign, log = self.sign_and_log(x, tau, d)
-            anchor_sign, anchor_log = self.sign_and_log(anchor, tau, d)
-            ratio = np.divide(sign * np.exp(log - anchor_log), anchor_sign)
-        if out is None:
-            return ratio.astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else ratio
-        out[...] = ratio
-        return out
 
 
 def similarity(text: str) -> Similarity:
@@ -131,16 +126,15 @@ def _power(p: int) -> Twin:
     def sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array]:
         return np.sign(x) ** p, p * _log_abs(x)
 
-    def relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
-        ratio = np.divide(x, anchor, out=out)
+    def value(x: Array, tau: float, d: float, out: Array | None) -> Array:
         if p == 1:
-            return ratio
-        first = np.array(ratio)
-        for _ in range(p - 1):  # np.power costs ten products
-            ratio = np.multiply(ratio, first, out=out)
-        return ratio
+            return np.positive(x, out=out)
+        power = x
+        for _ in range(p - 2):  # np.power costs ten products
+            power = power * x
+        return np.multiply(power, x, out=out)
 
-    return Twin(sign_and_log, relative)
+    return Twin(sign_and_log, value)
 
 
 def _positive_power(p: int) -> Twin:
@@ -148,29 +142,27 @@ def _positive_power(p: int) -> Twin:
         positive = np.maximum(x, 0.0)
         return np.sign(positive), p * _log_abs(positive)
 
-    def relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
-        ratio = np.divide(np.maximum(x, 0, out=out), np.maximum(anchor, 0), out=out)
-        return ratio if p == 1 else np.square(ratio, out=out)
+    def value(x: Array, tau: float, d: float, out: Array | None) -> Array:
+        positive = np.maximum(x, 0, out=out)
+        return positive if p == 1 else np.square(positive, out=out)
 
-    return Twin(sign_and_log, relative)
+    return Twin(sign_and_log, value)
 
 
 def _exp_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array]:
     return np.ones_like(x), x / tau
 
 
-def _exp_relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
-    difference = np.subtract(x, anchor, out=out)
-    return np.exp(np.multiply(difference, 1 / float(tau), out=out), out=out)
+def _exp_value(x: Array, tau: float, d: float, out: Array | None) -> Array:
+    return np.exp(np.multiply(x, 1 / float(tau), out=out), out=out)
 
 
 def _solu_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array]:
     return np.sign(x), _log_abs(x) + x / tau
 
 
-def _solu_relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
-    weight = _exp_relative(x, anchor, tau, d, None)
-    return np.multiply(np.divide(x, anchor, out=out), weight, out=out)
+def _solu_value(x: Array, tau: float, d: float, out: Array | None) -> Array:
+    return np.multiply(x, _exp_value(x, tau, d, None), out=out)
 
 
 def _softplus_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array]:
@@ -181,21 +173,35 @@ def _softplus_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array
     return np.ones_like(y), np.where(y > 0, np.log(np.logaddexp(0, np.maximum(y, 0))), small)
 
 
-def _softplus_relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
+def _softplus_value(x: Array, tau: float, d: float, out: Array | None) -> Array:
     y = np.multiply(x, 1 / float(tau), out=out)
-    small = np.exp(np.negative(np.abs(y)))
-    soft = np.add(np.maximum(y, 0, out=out), np.log1p(small, out=small if np.ndim(small) else None), out=out)
-    at = np.asarray(anchor) / float(tau)
-    return np.divide(soft, np.maximum(at, 0) + np.log1p(np.exp(-np.abs(at))), out=out)
-
-
-def _gelu_relative(x: Array, anchor: Array, tau: float, d: float, out: Array | None) -> Array:
-    weight = special.ndtr(x)
-    return np.multiply(np.divide(x, np.multiply(anchor, special.ndtr(anchor)), out=out), weight, out=out)
+    small = np.log1p(np.exp(-np.abs(y)))
+    return np.add(np.maximum(y, 0, out=out), small, out=out)
 
 
 def _gelu_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array]:
     return np.sign(x), _log_abs(x) + special.log_ndtr(x)
+
+
+# Mills' ratio Φ(−a) e^{a²/2} = Σ_k MILLS[k−1] t^k, t = PIVOT/(PIVOT + a): the best fit in relative error on 0 ≤ a ≤ 14.5,
+# beyond which e^{−a²/2} is no float32. It is good to 1.3e-7 (tests/snr/test_similarity.py).
+PIVOT = 4.25
+MILLS = (0.093921844, 0.0928128563, 0.0975162454, 0.037608417, 0.175424541, -0.140283871, 0.206454189, -0.0634542818)
+
+
+def _gelu_value(x: Array, tau: float, d: float, out: Array | None) -> Array:
+    """x Φ(x) = max(0, x) − a Φ(−a), a = |x|; in float32 good to 6e-7 + 6e-8 x², the latter what rounding x costs."""
+    if x.dtype != np.float32:
+        return np.multiply(x, special.ndtr(x), out=out)
+    a = np.abs(x)
+    t = PIVOT / (PIVOT + a)
+    tail = MILLS[-1] * t
+    for coefficient in MILLS[-2::-1]:
+        tail += coefficient
+        tail *= t
+    tail *= a
+    tail *= np.exp(-0.5 * np.square(a, out=a))
+    return np.subtract(np.maximum(x, 0, out=out), tail, out=out)
 
 
 BUILTIN: dict[str, Similarity] = {
@@ -203,13 +209,13 @@ BUILTIN: dict[str, Similarity] = {
     for s in (
         Similarity("linear", "x", twin=_power(1)),
         Similarity("relu", "max(0, x)", twin=_positive_power(1)),
-        Similarity("exp", "exp(x/tau)", twin=Twin(_exp_sign_and_log, _exp_relative)),
-        Similarity("solu", "x*exp(x/tau)", twin=Twin(_solu_sign_and_log, _solu_relative)),
-        Similarity("softplus", "log(1 + exp(x/tau))", twin=Twin(_softplus_sign_and_log, _softplus_relative)),
-        Similarity("gelu", "x*Phi(x)", twin=Twin(_gelu_sign_and_log, _gelu_relative)),
+        Similarity("exp", "exp(x/tau)", twin=Twin(_exp_sign_and_log, _exp_value)),
+        Similarity("solu", "x*exp(x/tau)", twin=Twin(_solu_sign_and_log, _solu_value)),
+        Similarity("softplus", "log(1 + exp(x/tau))", twin=Twin(_softplus_sign_and_log, _softplus_value)),
+        Similarity("gelu", "x*Phi(x)", twin=Twin(_gelu_sign_and_log, _gelu_value)),
         Similarity("relu2", "max(0, x)**2", twin=_positive_power(2)),
         Similarity("cubic", "x**3", twin=_power(3)),
-        Similarity("cosexp", "exp(x/tau)", cosine=True, twin=Twin(_exp_sign_and_log, _exp_relative)),
+        Similarity("cosexp", "exp(x/tau)", cosine=True, twin=Twin(_exp_sign_and_log, _exp_value)),
     )
 }
 

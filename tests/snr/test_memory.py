@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 from snr.bench import literal_loop, matvec_loop
 from snr.keys import draw_values, to_sphere
 from snr.memory import Route, recall, recall_stored, route
-from snr.similarity import similarity
+from snr.similarity import BUILTIN, Similarity, similarity
 
 KERNELS = ("linear", "relu", "exp", "solu", "softplus", "gelu", "cubic", "cosexp", "x**2 + x")
-WIDE = Route(np.float64, anchored=True)
-LOGS = Route(np.float64, anchored=False)
+WIDE = Route(np.float64, plain=True)
+LOGS = Route(np.float64, plain=False)
 
 
 def pairs(seed, m, n, d, d_v=None, dtype=np.float64):
@@ -37,6 +37,67 @@ def test_every_route_agrees_with_one_recall_at_a_time(kernel, n, d, tau):
             with np.errstate(divide="ignore"):
                 expected = np.log(literal_loop(g, used, values[m], tau))
             np.testing.assert_allclose(ratio[m], expected, rtol=0, atol=tolerance)  # the worst recall
+
+
+def recalled_one_by_one(g, keys, values, tau):
+    """ln ‖r‖²/(c² d_v) of each recall of one memory in float64, from logarithms that sympy's expression gives."""
+    n, d = keys.shape
+    keys, values = (to_sphere(keys.astype(float)) if g.cosine else keys.astype(float)), values.astype(float)
+    derived, found = Similarity(g.text, g.text), np.empty(n)
+    for i in range(n):
+        sign, log = derived.sign_and_log(keys @ keys[i], tau, d)
+        others = np.arange(n) != i
+        top = log[others].max()
+        noise = (sign[others] * np.exp(log[others] - top)) @ values[others] if np.isfinite(top) else np.zeros(1)
+        with np.errstate(divide="ignore"):
+            found[i] = np.log(noise @ noise / values.shape[1]) + 2 * (top if np.isfinite(top) else 0) - 2 * log[i]
+    return found
+
+
+@pytest.mark.parametrize("kernel", [*BUILTIN, "x**5 + x", "exp(x/tau) - 1"])
+@pytest.mark.parametrize(("n", "d"), [(2, 3), (64, 16), (300, 16), (203, 64), (300, 256)])
+def test_worst_recall_of_the_fastest_route(kernel, n, d):
+    """No N here is a whole number of blocks; the third to fifth take several, and linear its state where N ≥ 2d."""
+    g = similarity(kernel)
+    spread = 9 * math.sqrt(2 * d)
+    for tau in (0.9, 1.5, math.sqrt(d), 3 * math.sqrt(d)):
+        way = route(g, tau, d, (max(d - spread, d / 100), d + spread + 18))
+        keys, values = pairs(5, 2, n, d, d_v=7, dtype=way.dtype)
+        found = recall_stored(g, keys, values, tau, power=7, way=way).log_ratio
+        for m in range(2):
+            exact = recalled_one_by_one(g, keys[m], values[m], tau)
+            tolerance = 5e-5 if way.dtype is np.float32 else 1e-11
+            np.testing.assert_allclose(found[m], exact, rtol=0, atol=tolerance)
+
+
+def test_a_linear_memory_is_its_state():
+    """Sᵀ k − c v against the sum over pairs: all keys, some probes, stretched probes, N = 2d and far more."""
+    g = similarity("linear")
+    for n, d in ((32, 16), (700, 9)):
+        keys, values = pairs(11, 2, n, d, d_v=5)
+        probes = np.arange(0, n, 2)
+        squares = np.random.default_rng(1).uniform(1, 90, (2, len(probes)))
+        for asked in ({}, {"probes": probes}, {"probes": probes, "squares": squares}):
+            by_state = recall_stored(g, keys, values, 1.0, power=5, way=WIDE, **asked).log_ratio
+            by_pairs = recall_stored(g, keys, values, 1.0, power=5, way=LOGS, **asked).log_ratio
+            np.testing.assert_allclose(by_state, by_pairs, rtol=0, atol=1e-11)
+
+
+def test_orthogonal_keys_interfere_with_nothing():
+    """N = d is where o − c v would leave rounding errors for the noise: there the pairs are summed."""
+    keys = np.eye(8)[None] * 3
+    found = recall_stored(similarity("linear"), keys, np.ones((1, 8, 2)), 1.0, power=2, way=WIDE)
+    assert np.all(found.log_noise == -np.inf)
+
+
+def test_a_formula_that_cancels_is_taken_by_its_logarithm():
+    """1 + e^{x − 60} is 1 in floats for every likely x, and the logarithm of it is not 0."""
+    g, d = similarity("log(1 + exp(x - 60))"), 16
+    way = route(g, 4.0, d, (d / 4, 3.0 * d))
+    assert not way.plain
+    keys, values = pairs(12, 1, 30, d)
+    found = recall_stored(g, keys, values, 4.0, power=d, way=way).log_ratio[0]
+    np.testing.assert_allclose(found, recalled_one_by_one(g, keys[0], values[0], 4.0), rtol=0, atol=1e-9)
 
 
 def test_single_precision_is_good_to_1e_5_on_average():
@@ -79,7 +140,7 @@ def test_neither_signal_nor_noise_needs_to_be_a_float():
     g, tau, d = similarity("exp"), 0.9, 4096
     keys, values = pairs(5, 1, 12, d, d_v=4)
     way = route(g, tau, d, (d / 2, 2.0 * d))
-    assert not way.anchored
+    assert not way.plain
     found = recall_stored(g, keys, None, tau, way=way)
     products = keys[0] @ keys[0].T / tau
     assert found.log_signal.min() > 2 * 709
@@ -120,11 +181,14 @@ def test_probes_and_blocks_change_nothing(monkeypatch):
     chosen = np.array([3, 50, 100])
     some = recall_stored(g, keys, values, tau, power=16, way=WIDE, probes=chosen).log_ratio
     np.testing.assert_allclose(some, whole[:, chosen], atol=1e-12)
+    softmax = recall_stored(similarity("exp"), keys, values, tau, power=16, way=WIDE, errors=True).log_error
     monkeypatch.setattr("snr.memory.BLOCK", 1000)
     monkeypatch.setattr("snr.memory.PIECE", 300)
     monkeypatch.setattr("snr.memory.MIN_ROWS", 7)
     for way in (WIDE, LOGS):
         np.testing.assert_allclose(recall_stored(g, keys, values, tau, power=16, way=way).log_ratio, whole, atol=1e-10)
+    again = recall_stored(similarity("exp"), keys, values, tau, power=16, way=WIDE, errors=True).log_error
+    np.testing.assert_allclose(again, softmax, atol=1e-10)
 
 
 def test_stretched_probes_are_memories_of_their_own():
