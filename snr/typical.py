@@ -91,11 +91,21 @@ class RecallLaw:
         if not 0 < p < 1:
             raise ValueError(f"p = {p}: expected a probability strictly between 0 and 1")
         low, high = self.tables[np.isfinite(self.tables)].min() - 20, self.tables.max() + 20
-        if self.cdf(low) >= p:
+        below, above = self.cdf(low) - p, self.cdf(high) - p
+        if below >= 0:
             return -math.inf
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.cdf(middle) < p else (low, middle)
+        moved, step = 0, 0
+        while high - low > 1e-9:
+            step += 1  # false position (Illinois); each third step halves, for a law that has gaps
+            middle = float(low + (high - low) * (below / (below - above) if step % 3 else 0.5))
+            middle = min(max(middle, low + 4e-10), high - 4e-10)  # an end that has arrived fetches the other one
+            excess = self.cdf(middle) - p
+            if excess < 0:
+                above *= 0.5 if moved < 0 else 1.0
+                low, below, moved = middle, excess, -1
+            else:
+                below *= 0.5 if moved > 0 else 1.0
+                high, above, moved = middle, excess, 1
         return float((low + high) / 2)
 
 
