@@ -1,9 +1,11 @@
 """Importance sampling of the mean inverse SNR.
 
 The mean is carried by probes of rare norm. In actual memories, every probed key is stretched to a norm from the
-proposal and its recall weighted by the density ratio. Where one rare *other* key carries the noise (condensation), or
-where memories are too large to write many, pairs of a probe and one other key are drawn instead, both from proposals,
-and E‖r‖² = (N−1) E[g(k_j·k_i)²] E‖v‖² is used: it holds for independent keys and independent values of mean 0.
+proposal and its recall weighted by the density ratio. What memories differ by most is ‖Σ_j v_j‖², so that one draw is
+the average over a memory and those with the signs of whole groups of its values flipped (all laws of values here are
+symmetric). Where one rare *other* key carries the noise (condensation), or where memories are too large to write many,
+pairs of a probe and one other key are drawn instead, both from proposals, and E‖r‖² = (N−1) E[g(k_j·k_i)²] E‖v‖² is
+used: it holds for independent keys and independent values of mean 0.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ Array = NDArray[Any]
 GROUP = 64  # pairs averaged to one draw
 PAIRS = 1 << 15  # pairs per batch
 ENOUGH = 60  # memories that should be affordable, or pairs are drawn instead
-WEIGHTED = 128  # probes of one memory: more of them share its values' noise and add little
+WEIGHTED = 128  # probes of one memory: more of them share its keys' noise and add little
+GROUPS = 16  # of values whose signs flip together: leaves a sixteenth of the variance that the values cause
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Weighted:
         pairs = self.sampler.pairs is not None
         units = f"groups of {GROUP} pairs" if pairs else "memories"
         method = "importance sampling, " + ("pairs of a probe and another key" if pairs else "actual memories")
-        target = 1 << 11 if pairs else affordable(spec, WEIGHTED, 1 << 8)
+        target = 1 << 11 if pairs else affordable(spec, WEIGHTED, 1 << 9)
         tail = self.draws.tail()
         if self.sampler.signal is None:
             return self.draws.mean(confidence, target, tail.trusted, method, units), tail
@@ -130,6 +133,7 @@ def _memories(spec: Spec, norms: NormProposal | None, rng: np.random.Generator) 
         way=way,
         squares=squares,
         probes=np.arange(probes),
+        groups=min(GROUPS, n),
     )
     logs = recalled.log_noise if spec.statistic == "ratio-of-means" else recalled.log_ratio
     return logs + weight

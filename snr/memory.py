@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,7 @@ def recall_stored(
     squares: Array | None = None,
     probes: Array | None = None,
     errors: bool = False,
+    groups: int = 1,
 ) -> Recalled:
     """Write memories and recall each with its own stored keys.
 
@@ -108,13 +110,17 @@ def recall_stored(
 
     squares [M, P]: the probed key is stretched to that ‖k_i‖² before it is written and recalled (one memory for each
     probe, which differs from the others in that one key). errors: also the softmax-normalised recall error.
+    groups: ‖r‖² is the average over 2^groups memories, those with the signs of any groups of values flipped. It is
+    Σ_g ‖r_g‖², r_g the noise from group g of the other pairs.
     Without values, ‖r‖² is replaced by its mean over independent values of mean 0, Σ_{j≠i} g(k_j·k_i)²: a cross-check
     of the simulation, never part of it.
 
-    Raises ValueError where a probe has no signal, g(‖k_i‖²) = 0, and where `errors` is asked of a similarity that takes
-    negative values.
+    Raises ValueError where a probe has no signal, g(‖k_i‖²) = 0, where `errors` is asked of a similarity that takes
+    negative values, and where both `errors` and `groups` are asked for.
     """
     m, n, d = keys.shape
+    if errors and groups > 1:
+        raise ValueError("groups: the recall error is no sum over groups")
     if similarity.cosine:
         keys = keys * np.sqrt(d / _squares(keys))[..., None].astype(keys.dtype)
     index = np.arange(n) if probes is None else np.asarray(probes)
@@ -133,11 +139,12 @@ def recall_stored(
     elif log_error is not None:  # one more column, whose noise is Σ_{j≠i} g(k_j·k_i)
         written = np.concatenate([values, np.ones_like(values[..., :1])], axis=2)
 
-    if similarity.linear and written is not None and not errors and way.plain and min(len(index), n // 2) >= d:
+    as_matrix = similarity.linear and way.plain and groups == 1 and not errors
+    if as_matrix and written is not None and n >= 2 * d and len(index) >= d:
         recalls = _from_state(keys, index, asked, written)
     else:
-        whole = probes is None and squares is None and written is not None and way.plain
-        recalls = _from_weights(similarity, keys, index, asked, written, tau, way, whole, positive=errors)
+        symmetric = probes is None and squares is None and written is not None and groups == 1 and way.plain
+        recalls = _from_weights(similarity, keys, index, asked, written, tau, way, symmetric, groups, positive=errors)
     with np.errstate(all="ignore"):
         for part, noise, scale in recalls:
             wide = noise.astype(np.float64, copy=False)
@@ -177,9 +184,10 @@ def _from_weights(
     tau: float,
     way: Route,
     symmetric: bool,
+    groups: int,
     positive: bool,
 ) -> Noise:
-    """The noise as a sum over the other pairs' weighted values; without values, the weights [M, B, N] themselves.
+    """The noise as a sum over the other pairs' weighted values, [M, B, groups·d_v]; without values, their weights.
 
     symmetric: the probes are the keys, in their order. Raises ValueError for a negative weight if they must be
     `positive`.
@@ -188,7 +196,7 @@ def _from_weights(
     rows = max(MIN_ROWS, min(ROWS, BLOCK // (m * n)))
     transposed = keys.transpose(0, 2, 1)
     buffer = np.empty(m * min(rows, len(index)) * n, dtype=way.dtype)
-    above = np.zeros_like(values) if symmetric else None  # what earlier blocks add
+    above = np.zeros_like(values) if symmetric and values is not None else None  # what earlier blocks add
     for start in range(0, len(index), rows):
         part = slice(start, min(start + rows, len(index)))
         at, first = index[part], start if symmetric else 0
@@ -201,7 +209,7 @@ def _from_weights(
             weights, scale = _scaled_weights(similarity, scores, at, tau, d)
         if positive and weights.min() < 0:
             raise ValueError("softmax normalisation needs a similarity that is nowhere negative")
-        noise = weights if values is None else np.matmul(weights, values[:, first:])
+        noise = weights if values is None else _grouped(weights, values[:, first:], groups)
         if above is not None and values is not None:
             noise += above[:, part]
             right = weights[:, :, len(at) :].transpose(0, 2, 1)
@@ -212,6 +220,13 @@ def _from_weights(
 def _squares(keys: Array) -> Array:
     """‖k‖² in float64, [..., N]."""
     return np.einsum("...d,...d->...", keys, keys, dtype=np.float64)
+
+
+def _grouped(weights: Array, values: Array, groups: int) -> Array:
+    """weights [M, B, N] times values [M, N, d_v] for each of the groups of pairs, side by side: [M, B, groups·d_v]."""
+    ends = [k * weights.shape[2] // groups for k in range(groups + 1)]
+    parts = [np.matmul(weights[:, :, a:b], values[:, a:b]) for a, b in pairwise(ends)]
+    return parts[0] if groups == 1 else np.concatenate(parts, axis=2)
 
 
 def _similarities(similarity: Similarity, scores: Array, tau: float, d: int) -> Array:

@@ -47,13 +47,12 @@ class Repeated(sympy.Function):
 
 
 def _repeated(base: Any, n: Any) -> Any:
-    power, square = None, base
-    left = abs(int(n))
+    power: Any = 1.0
+    square, left = base, abs(int(n))
     while left:
-        if left & 1:
-            power = square if power is None else power * square
-        left >>= 1
-        square = square * square if left else square
+        if left % 2:
+            power = power * square
+        square, left = square * square, left // 2
     return power if n > 0 else 1 / power
 
 

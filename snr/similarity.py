@@ -183,8 +183,8 @@ def _gelu_sign_and_log(x: Array, tau: float, d: float) -> tuple[Array, Array]:
     return np.sign(x), _log_abs(x) + special.log_ndtr(x)
 
 
-# Mills' ratio Φ(−a) e^{a²/2} = Σ_k MILLS[k−1] t^k, t = PIVOT/(PIVOT + a): the best fit in relative error on 0 ≤ a ≤ 14.5,
-# beyond which e^{−a²/2} is no float32. It is good to 1.3e-7 (tests/snr/test_similarity.py).
+# Mills' ratio Φ(−a) e^{a²/2} = Σ_k MILLS[k−1] t^k, t = PIVOT/(PIVOT + a): the best fit in relative error, 1.3e-7, on
+# 0 ≤ a ≤ 14.5, beyond which e^{−a²/2} is no float32.
 PIVOT = 4.25
 MILLS = (0.093921844, 0.0928128563, 0.0975162454, 0.037608417, 0.175424541, -0.140283871, 0.206454189, -0.0634542818)
 

@@ -23,12 +23,12 @@ from verify.evidence import Claim, Evidence, Ruling, Verdict, judge
 from verify.sweep import stream_key
 
 Progress = Callable[[Estimate], None]
-LITTLE = 1 << 28  # products k_j·k_i
+LITTLE = 1 << 29  # products of two vectors: of keys, or of weights and values
 TYPICAL_WITHIN = 0.1  # a median's interval narrows slowly, and the typical value is asked for its order of magnitude
 LARGEST_LOG = 1e10  # float64 holds its logarithm to 1e-6, and sums of such logarithms hardly to 1e-4
 LARGEST_LOG_TYPICAL = 1e4  # beyond it the inversion's lattice is too coarse for the median
 ENOUGH_VALUES = 32  # width from which the law of the values no longer moves the median by more than 2 %
-WEIGHTED = 128  # probes in a memory of the importance-sampled estimate
+WEIGHTED = 2 * 128  # such products for each key of a memory of the importance-sampled estimate
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,14 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
 def stop_rule(spec: Mapping[str, Any]) -> Stop:
     """When the estimate of the statistic is good enough.
 
-    Where no tolerance was asked for: at 2 %, and on to what decides `within` as long as that is little work. Little is
-    counted in products k_j·k_i, not in seconds, so that a point stays a function of its spec.
+    Where no tolerance was asked for: at 2 %, and on to what decides `within` as long as that is little work: half an
+    interval of 0.5 `within` leaves the value as much to be off, over three standard errors. Little is counted in
+    products, not in seconds, so that a point stays a function of its spec.
     """
     limit = MaxSeconds(spec["max_seconds"])
     if spec["rel_tol"]:
         return limit | RelTol(spec["rel_tol"])
-    decisive = RelTol(0.85 * spec["within"]) | MinSamples(max(16, LITTLE // (spec["n"] * WEIGHTED * spec["heads"])))
+    decisive = RelTol(0.5 * spec["within"]) | MinSamples(max(16, LITTLE // (spec["n"] * WEIGHTED * spec["heads"])))
     return limit | (RelTol(0.02) & decisive)
 
 

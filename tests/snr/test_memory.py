@@ -1,5 +1,6 @@
 """The memory against loops over recalls, and what must not change it."""
 
+import itertools
 import math
 
 import numpy as np
@@ -214,6 +215,24 @@ def test_without_values_the_noise_is_its_mean_over_values():
         simulated = np.exp(many.log_ratio)
         error = simulated.std(axis=0) / math.sqrt(4000)
         assert np.all(np.abs(simulated.mean(axis=0) - exact) < 5.5 * error)  # 90 means: a false alarm in 3e-6
+
+
+@pytest.mark.parametrize("kernel", ["linear", "exp"])
+def test_groups_average_over_memories_with_flipped_values(kernel):
+    """All 2³ of them written and recalled, for three groups of 13 pairs; all routes."""
+    g, tau = similarity(kernel), 3.0
+    keys, values = pairs(13, 2, 13, 4)
+    squares = np.random.default_rng(1).uniform(1, 9, (2, 13))
+    for way in (WIDE, LOGS):
+        found = recall_stored(g, keys, values, tau, power=4, way=way, squares=squares, groups=3).log_ratio
+        ratios = []
+        for signs in itertools.product((-1, 1), repeat=3):
+            flipped = values * np.repeat(signs, (4, 4, 5))[:, None]
+            again = recall_stored(g, keys, flipped, tau, power=4, way=way, squares=squares).log_ratio
+            ratios.append(np.exp(again))
+        np.testing.assert_allclose(found, np.log(np.mean(ratios, axis=0)), rtol=0, atol=1e-11)
+    with pytest.raises(ValueError, match="groups"):
+        recall_stored(similarity("exp"), keys, values, tau, power=4, way=WIDE, errors=True, groups=3)
 
 
 def test_a_pair_that_nothing_interferes_with():
