@@ -32,21 +32,25 @@ class Output:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    from verify.session import complain, silence
+
     arguments = list(sys.argv[1:] if argv is None else argv)
+    mute = sys.stdout is None
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
-        return _main(arguments)
+        return _main(arguments, mute)
     except BadInput as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 2
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         return 0
 
 
-def _main(arguments: list[str]) -> int:
+def _main(arguments: list[str], mute: bool) -> int:
     modules = {
         m.name: importlib.import_module(f"verify.commands.{m.name}") for m in pkgutil.iter_modules(commands.__path__)
     }
@@ -54,8 +58,10 @@ def _main(arguments: list[str]) -> int:
     command = modules[namespace.command]
     output = read_options(namespace, Output)
 
-    from verify.session import Session, check_writable
+    from verify.session import Session, check_writable, complain
 
+    if output.json == "-" and mute:
+        raise BadInput("--json -: standard output is closed")
     if output.json not in ("", "-"):
         check_writable("--json", output.json)
     session = Session(argv=["python", "-m", "verify", *arguments], quiet=output.quiet or output.json == "-")
@@ -65,7 +71,7 @@ def _main(arguments: list[str]) -> int:
         raise BadInput(f"verify {namespace.command}: {error}") from error
     session.show(finding, output.json)
     if finding.status == INTERRUPTED:
-        print("interrupted", file=sys.stderr)
+        complain("interrupted")
     return _status(finding, output.strict)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from verify.evidence import Finding, Table
 from verify.options import BadInput, blame
@@ -28,6 +30,31 @@ def check_writable(option: str, path: str) -> None:
             pass
         if not existed:
             target.unlink()
+
+
+def silence(stream: TextIO) -> None:
+    """Send what is written to `stream` from now on, and at the process's end, nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def complain(message: object) -> None:
+    """One line on standard error, if there is one that can be written."""
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def _tell(text: str) -> None:
+    """Write to standard output. Raises BadInput where it cannot be written, BrokenPipeError where nobody reads."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence(sys.stdout)
+        raise BadInput(f"standard output: {error.strerror}") from error
 
 
 class Session:
@@ -54,15 +81,17 @@ class Session:
         if self.quiet or now - self._last < (0.1 if terminal else 10.0):
             return
         first, self._last = self._last == 0.0, now
-        if terminal:
-            print(f"\r\x1b[2K{message}", end="", file=sys.stderr, flush=True)
-            self._line_open = True
-        elif not first:
-            print(message, file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            if terminal:
+                print(f"\r\x1b[2K{message}", end="", file=sys.stderr, flush=True)
+                self._line_open = True
+            elif not first:
+                print(message, file=sys.stderr, flush=True)
 
     def _close_line(self) -> None:
         if self._line_open:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
             self._line_open = False
 
     def show(self, finding: Finding, json_path: str) -> None:
@@ -71,18 +100,15 @@ class Session:
         if json_path:
             text = json.dumps(to_object(finding, self.provenance(finding.spec)), indent=1, ensure_ascii=False) + "\n"
             if json_path == "-":
-                sys.stdout.write(text)
+                _tell(text)
             else:
                 with blame("--json", json_path):
                     write_whole(Path(json_path), text)
         if self.quiet:
             return
-        for table in finding.tables:
-            _print(table)
-        if finding.summary:
-            print(finding.summary)
-        for path in [*finding.files, *([json_path] if json_path else [])]:
-            print(f"wrote {path}")
+        summary = [finding.summary] if finding.summary else []
+        written = [f"wrote {path}" for path in [*finding.files, *([json_path] if json_path else [])]]
+        _tell("".join([*map(_drawn, finding.tables), *(f"{line}\n" for line in summary + written)]))
 
 
 def to_object(finding: Finding, origin: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +123,7 @@ def to_object(finding: Finding, origin: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _print(table: Table) -> None:
+def _drawn(table: Table) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -113,4 +139,4 @@ def _print(table: Table) -> None:
     width = None if terminal else 120
     # not straight to standard output: rich ends the process with status 1 where the pipe is closed
     Console(file=text, width=width, force_terminal=terminal).print(rich_table)
-    sys.stdout.write(text.getvalue())
+    return text.getvalue()

@@ -136,6 +136,29 @@ def test_a_closed_pipe_is_not_a_refutation():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize(
+    ("line", "status", "error"),
+    [
+        ("env >&-", 0, ""),
+        ("env >&- 2>&-", 0, ""),
+        ("env --json - >&-", 2, "--json -: standard output is closed"),
+        ("env --json - >/dev/full", 2, "standard output: No space left on device"),
+        ("env --json /dev/full", 2, "--json /dev/full: No space left on device"),
+        ("claims --list >/dev/full", 2, "standard output: No space left on device"),
+        ("snr --derive >/dev/full", 2, "standard output: No space left on device"),
+        ("--help >/dev/full", 0, ""),
+        ("snr --dk 0 2>/dev/full", 2, ""),
+        ("snr --dk 0 2>&-", 2, ""),
+    ],
+)
+def test_output_that_cannot_be_written(line, status, error):
+    command = [f"{sys.executable} -m verify {line}"]
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr == (f"{error}\n" if error else "")
+
+
 @pytest.mark.parametrize("option", ["--json", "--plot", "--records", "--scheduler", "--keys", "--kernel"])
 def test_an_empty_value_is_refused(capsys, option):
     assert cli.main(["snr", option, ""]) == 2
