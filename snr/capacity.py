@@ -34,7 +34,10 @@ def log_pairs(
     if not (level > 0 and math.isfinite(level)):
         raise ValueError(f"level {level}: expected a positive finite inverse SNR")
     if statistic == "typical":
-        return _typical_log_pairs(similarity, d, tau, math.log(level), keys)
+        try:
+            return _typical_log_pairs(similarity, d, tau, math.log(level), keys)
+        except ArithmeticError:  # g has a pole or is not real
+            return None
     found = getattr(predict(similarity, 2, d, tau, keys, typical=False), statistic)
     if found.log is None or found.diverges:
         return None

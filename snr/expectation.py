@@ -146,6 +146,8 @@ def fixed_probe(similarity: Similarity, d: float, tau: float) -> Expectation:
     sign, log_signal = similarity.sign_and_log(float(d), tau, d)
     if sign == 0:
         return Expectation(math.inf, reason=f"no signal: g({d:g}) = 0")
+    if np.isposinf(log_signal):
+        raise ArithmeticError(f"the signal g({d:g}) is infinite")
     log, error = log_second_moment(similarity, float(d), tau, d, closed=False)
     if np.isposinf(log[0]):
         return Expectation(math.inf, reason=_NO_MOMENT)
@@ -157,6 +159,8 @@ def sphere_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
     sign, log_signal = similarity.sign_and_log(float(d), tau, d)
     if sign == 0:
         return Expectation(math.inf, reason=f"no signal: g({d:g}) = 0")
+    if np.isposinf(log_signal):
+        raise ArithmeticError(f"the signal g({d:g}) is infinite")
     if d == 1:
         signs, logs = similarity.sign_and_log(np.array([-1.0, 1.0]), tau, d)
         values = np.where(signs == 0, -np.inf, 2 * logs)

@@ -29,6 +29,9 @@ class Diverges(ValueError):
     """The mean asked for is infinite; the message says where the integrand fails to decay."""
 
 
+POLE = "nothing vouches for a finite mean: g is infinite at a product of two keys"
+
+
 def log_inner(similarity: Similarity, s: Array, tau: float, d: int, power: int = 2) -> tuple[Array, Array, Array]:
     """ln ∫ φ(z)|g(√s z)|^power dz for each s [S], with the mean and s.d. of z under that integrand.
 
@@ -40,7 +43,7 @@ def log_inner(similarity: Similarity, s: Array, tau: float, d: int, power: int =
 
     def log_integrand(z: Array) -> Array:
         _, log = similarity.sign_and_log(root * z, tau, d)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             value = power * log - z * z / 2
         return np.where(np.isnan(value), -np.inf, value)
 
@@ -55,10 +58,11 @@ def log_inner(similarity: Similarity, s: Array, tau: float, d: int, power: int =
     height = log_integrand(z)
     top = height.max(axis=1)
     anchor = np.where(np.isfinite(top), top, 0.0)
-    mass = np.exp(height - anchor[:, None])
-    total = np.maximum(mass.sum(axis=1), 1e-300)
-    mean = (mass * z).sum(axis=1) / total
-    spread = np.sqrt((mass * (z - mean[:, None]) ** 2).sum(axis=1) / total)
+    with np.errstate(over="ignore", invalid="ignore"):  # at a pole of g: an infinite integral without mean and s.d.
+        mass = np.exp(height - anchor[:, None])
+        total = np.maximum(mass.sum(axis=1), 1e-300)
+        mean = (mass * z).sum(axis=1) / total
+        spread = np.sqrt((mass * (z - mean[:, None]) ** 2).sum(axis=1) / total)
     step = (z[:, -1] - z[:, 0]) / (z.shape[1] - 1)
     return anchor + np.log(total * step) - 0.5 * math.log(2 * math.pi), mean, spread
 
@@ -146,8 +150,11 @@ def _wide(d: int) -> Array:
 
 def _check_ends(u: Array, height: Array) -> None:
     """Raise Diverges unless e^height du decays at both ends."""
-    rise, fall = np.diff(height)[[0, -1]] / (u[1] - u[0])
-    if np.isposinf(height).any() or rise < 1e-3:
+    with np.errstate(invalid="ignore"):  # between two infinite ends
+        rise, fall = np.diff(height)[[0, -1]] / (u[1] - u[0])
+    if np.isposinf(height).any():
+        raise Diverges(POLE)
+    if rise < 1e-3:
         raise Diverges("its mean is infinite: probes of small norm carry it, and their noise outgrows their rarity")
     if fall > -1e-3:
         raise Diverges("its mean is infinite: probes of large norm carry it, and their noise outgrows their rarity")
@@ -187,9 +194,11 @@ class PairProposal:
 
 
 def pair_proposal(similarity: Similarity, tau: float, d: int, low: float, high: float) -> PairProposal:
-    """The proposal for z over probes with s in [low, high]."""
+    """The proposal for z over probes with s in [low, high]. Raises Diverges at a pole of g."""
     s = np.geomspace(low / 2, high * 2, 65)
-    _, means, spreads = log_inner(similarity, s, tau, d)
+    heights, means, spreads = log_inner(similarity, s, tau, d)
+    if np.isposinf(heights).any():
+        raise Diverges(POLE)
     return PairProposal(np.sqrt(s), means, np.maximum(spreads, 0.05) * math.sqrt(WIDEN))
 
 
@@ -223,9 +232,13 @@ def log_cosine_density(y: Array, d: int) -> Array:
 
 
 def sphere_proposal(similarity: Similarity, tau: float, d: int) -> SphereProposal:
-    """The proposal for keys on the sphere: mean and s.d. of y under law(y) g(√d y)²."""
+    """The proposal for keys on the sphere: mean and s.d. of y under law(y) g(√d y)². Raises Diverges at a pole of g."""
     y = math.sqrt(d) * np.linspace(-1, 1, 20001)[1:-1]
-    height = 2 * similarity.sign_and_log(math.sqrt(d) * y, tau, d)[1] + (log_cosine_density(y, d) if d > 1 else 0)
+    _, log = similarity.sign_and_log(math.sqrt(d) * y, tau, d)
+    with np.errstate(over="ignore"):
+        height = 2 * np.where(np.isnan(log), -np.inf, log) + (log_cosine_density(y, d) if d > 1 else 0)
+    if np.isposinf(height).any():
+        raise Diverges(POLE)
     mass = np.exp(height - height.max())
     mass /= mass.sum()
     mean = float(mass @ y)

@@ -13,6 +13,7 @@ from snr.proposals import (
     Diverges,
     log_inner,
     norm_proposal,
+    pair_proposal,
     ratio_variance_is_finite,
     sphere_proposal,
 )
@@ -50,13 +51,18 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
             "noise of a recall, and a typical recall has less."
         )
     carrier, recall, beyond = float(d), 1.0, 1.0
-    if not spec.fixed_norm and spec.weighable:
-        try:
+    try:
+        around = sphere_proposal(g, tau, d) if spec.on_sphere else None
+        if spec.fixed_norm and around is None:
+            pair_proposal(g, tau, d, d, d)
+        if not spec.fixed_norm and spec.weighable:
             parts = ("noise", "signal") if spec.statistic == "ratio-of-means" else ("mean",)
             proposals = [norm_proposal(g, tau, d, part) for part in parts]
-        except Diverges as error:
+    except Diverges as error:
+        if spec.weighable:
             flags["diverges"] = f"Of the {spec.statistic}, {error}."
-            return Reach(0.0, 0.0)
+        return Reach(0.0, 0.0)
+    if not spec.fixed_norm and spec.weighable:
         for p in proposals:
             rare = gammainc if p.carrier < d else gammaincc
             edge = p.edge_low if p.carrier < d else p.edge_high
@@ -69,9 +75,8 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
             return Reach(0.0, 0.0)
         carrier = proposals[0].carrier
         beyond = float((gammainc if carrier < d else gammaincc)(d / 2, carrier / 2))
-    if spec.on_sphere:
-        y = sphere_proposal(g, tau, d)
-        cosine = min(abs(y.mean) + 1.65 * y.spread, math.sqrt(d)) / math.sqrt(d)
+    if around is not None:
+        cosine = min(abs(around.mean) + 1.65 * around.spread, math.sqrt(d)) / math.sqrt(d)
         reach = Reach(recall, float(betaincc((d - 1) / 2, (d - 1) / 2, (1 + cosine) / 2)) if d > 1 else 1.0)
     else:
         _, mean, spread = log_inner(g, np.array([carrier]), tau, d)

@@ -87,18 +87,26 @@ class RecallLaw:
         return found
 
     def quantile(self, p: float) -> float:
-        """log of the p-quantile; −inf where P(no noise) ≥ p. Each norm's table ends at 0.001 and 0.999."""
+        """log of the p-quantile; −inf where P(no noise) ≥ p, inf where P(no signal) > 1 − p.
+
+        Each norm's table ends at 0.001 and 0.999. By false position (Illinois), which halves in each third step lest a
+        gap in the law hold it up.
+        """
         if not 0 < p < 1:
             raise ValueError(f"p = {p}: expected a probability strictly between 0 and 1")
-        low, high = self.tables[np.isfinite(self.tables)].min() - 20, self.tables.max() + 20
+        finite = self.tables[np.isfinite(self.tables)]
+        low, high = (float(finite.min() - 20), float(finite.max() + 20)) if len(finite) else (0.0, 0.0)
         below, above = self.cdf(low) - p, self.cdf(high) - p
-        if below >= 0:
-            return -math.inf
+        if below >= 0 or above < 0:
+            return -math.inf if below >= 0 else math.inf
+        width = 1e-9 * max(1.0, abs(low), abs(high))
         moved, step = 0, 0
-        while high - low > 1e-9:
-            step += 1  # false position (Illinois); each third step halves, for a law that has gaps
-            middle = float(low + (high - low) * (below / (below - above) if step % 3 else 0.5))
-            middle = min(max(middle, low + 4e-10), high - 4e-10)  # an end that has arrived fetches the other one
+        while high - low > width:
+            step += 1
+            middle = low + (high - low) * (below / (below - above) if step % 3 else 0.5)
+            middle = min(
+                max(middle, low + 0.4 * width), high - 0.4 * width
+            )  # an end that has arrived fetches the other
             excess = self.cdf(middle) - p
             if excess < 0:
                 above *= 0.5 if moved < 0 else 1.0
@@ -106,7 +114,7 @@ class RecallLaw:
             else:
                 below *= 0.5 if moved > 0 else 1.0
                 high, above, moved = middle, excess, 1
-        return float((low + high) / 2)
+        return (low + high) / 2
 
 
 def recall_law(

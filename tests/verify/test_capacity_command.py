@@ -30,6 +30,12 @@ def test_widths(capsys):
     assert json.loads(out.out)["points"][0]["d"] == {"paper": 100, "exact": 101}
 
 
+def test_a_pole_has_no_capacity(capsys):
+    status, out = _run(capsys, "--kernel", "x**-1", "--dk", "16", "--statistic", "exact", "typical", "--json", "-")
+    assert status == 0
+    assert json.loads(out.out)["points"][0]["log_n"] == {"exact": None, "typical": None}
+
+
 def test_a_table_and_a_picture(capsys, tmp_path):
     picture = tmp_path / "n.svg"
     status, out = _run(

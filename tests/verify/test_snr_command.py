@@ -68,6 +68,24 @@ def test_where_the_mean_diverges_the_formula_is_refuted_and_the_median_stands(ca
     assert median["low"] <= point["predicted"]["typical"] <= median["high"]
 
 
+@pytest.mark.parametrize("kernel", ["x**-1", "log(abs(x))", "exp(exp(x))"])
+@pytest.mark.parametrize("where", ["mean", "fixed-probe", "median", "sphere"])
+def test_a_pole_is_no_warning_and_no_finite_interval(capsys, kernel, where):
+    """g is infinite at x = 0, or beyond what floats hold: a warning would fail the test."""
+    law = ("--keys", "sphere") if where == "sphere" else ("--statistic", where)
+    found = measured(capsys, "--kernel", kernel, *law, "--max-seconds", "0.3")["points"][0]
+    if kernel != "exp(exp(x))" or where != "sphere":  # bounded by ‖k‖² = d, the last one has a mean
+        assert found["measured"]["importance"] is None
+        assert found["measured"]["mean"]["high"] == "inf"
+    assert where == "median" or found["flags"]
+
+
+def test_an_infinite_signal_has_no_prediction(capsys):
+    (point,) = measured(capsys, "--kernel", "1/(d - x)", "--keys", "sphere", "--max-seconds", "0.3")["points"]
+    assert point["predicted"]["exact"] is None
+    assert "infinite" in point["reasons"]["exact"]
+
+
 @pytest.mark.parametrize(
     ("formula", "verdict"),
     [("(N-1)/(d-2)", "confirmed"), ("1.2*(N-1)/(d-2)", "refuted"), ("0.8*(N-1)/(d-2)", "refuted")],
