@@ -1,7 +1,8 @@
-"""What the simulation costs beside its floor: ratios measured in one run, for `verify bench`.
+"""What the simulation costs beside its floor and beside loops over recalls: measured in one run, for `verify bench`.
 
-Times are CPU seconds of this process (wall clock lies on a busy machine), the smallest of several runs, with one BLAS
-thread on both sides; memory is the growth of the peak resident set.
+Times are wall clock, for one memory of many, as a user waits for them: the simulation and its bare products run as
+`verify snr` runs them, a memory on each core with one BLAS thread; a loop over recalls runs as numpy runs it, in
+float64, with one BLAS thread or as many as there are cores, whichever is faster. Memory is the peak resident set.
 """
 
 from __future__ import annotations
@@ -9,106 +10,169 @@ from __future__ import annotations
 import math
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from snr.keys import Gaussian, draw_values
 from snr.memory import recall_stored, route
-from snr.parallel import single_threaded_blas
+from snr.parallel import blas_threads, cores, in_order
 from snr.similarity import Similarity
 
 Array = NDArray[Any]
+Kernel = Callable[[Array], Array]
+
+MEMORIES = 8  # that the timed tasks take in turn
+
+
+def as_typed(name: str, tau: float) -> Kernel:
+    """A built-in similarity as a line of numpy, which is what a loop over recalls would call."""
+    return {
+        "linear": lambda x: x,
+        "relu": lambda x: np.maximum(x, 0),
+        "exp": lambda x: np.exp(x / tau),
+        "solu": lambda x: x * np.exp(x / tau),
+        "softplus": lambda x: np.log1p(np.exp(x / tau)),
+        "gelu": lambda x: x * ndtr(x),
+        "relu2": lambda x: np.maximum(x, 0) ** 2,
+        "cubic": lambda x: x * x * x,
+        "cosexp": lambda x: np.exp(x / tau),
+    }[name]
 
 
 @dataclass(frozen=True)
 class Bench:
-    """CPU seconds for one memory of n pairs: the simulation, its bare matrix products, two loops over recalls.
+    """Wall-clock seconds for one memory of n pairs, all of them recalled.
 
-    over_products: seconds/products, what everything but the two products costs. speedup: literal/seconds, against the
-    sum Σ_{j≠i} g(k_j·k_i) v_j written down as it stands; speedup_matvec: against a loop of matrix-vector products.
+    seconds: the simulation; products: its scores K Kᵀ and answers W V; floor: the products that cannot be left out, the
+    half of the scores that symmetry leaves and the answers, or Kᵀ V and K S for a linear memory; literal, matvec: the
+    loops of the functions of that name. over_products is seconds/products, speedup and speedup_matvec are the loops'
+    seconds over `seconds`, and possible those of the matvec loop over the floor: what no simulation by these products
+    exceeds on this machine.
     """
 
     kernel: str
     n: int
     d: int
     dtype: str
+    cores: int
     seconds: float
     products: float
+    floor: float
     literal: float
     matvec: float
-    over_products: float
-    speedup: float
-    speedup_matvec: float
+
+    @property
+    def over_products(self) -> float:
+        return self.seconds / self.products
+
+    @property
+    def speedup(self) -> float:
+        return self.literal / self.seconds
+
+    @property
+    def speedup_matvec(self) -> float:
+        return self.matvec / self.seconds
+
+    @property
+    def possible(self) -> float:
+        return self.matvec / self.floor
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        ratios = ("over_products", "speedup", "speedup_matvec", "possible")
+        return asdict(self) | {name: getattr(self, name) for name in ratios}
 
 
-def bench(similarity: Similarity, n: int = 1024, d: int = 64, repeats: int = 7) -> Bench:
-    """Recall all n stored keys of one memory, against the two products of the same shapes and type, and a loop."""
+def bench(similarity: Similarity, n: int = 1024, d: int = 64, memories: int = 48) -> Bench:
+    """Recall all n stored keys of a memory by a built-in similarity: the simulation, its products, and the loops."""
     tau = math.sqrt(d)
     way = route(similarity, tau, d, (d / 4, 4.0 * d))
     rng = np.random.default_rng(0)
-    keys = Gaussian().draw(rng, 1, n, d, way.dtype)
-    values = draw_values("gaussian", rng, 1, n, d, way.dtype)
-    scores: Array = np.empty((1, n, n), way.dtype)
-    answers: Array = np.empty((1, n, d), way.dtype)
-    transposed = keys.copy().transpose(0, 2, 1)  # a copy: a matrix times its own transpose takes a slower routine
+    keys = Gaussian().draw(rng, MEMORIES, n, d, way.dtype)
+    values = draw_values("gaussian", rng, MEMORIES, n, d, way.dtype)
+    transposed = np.ascontiguousarray(keys.transpose(0, 2, 1))  # numpy is slower at a matrix times its own transpose
+    own = threading.local()
 
-    def products() -> None:
-        np.matmul(keys, transposed, out=scores)
-        np.matmul(scores, values, out=answers)
+    def scratch() -> Array:
+        if not hasattr(own, "scores"):
+            own.scores = np.ones((n, n), way.dtype)
+        return own.scores  # type: ignore[no-any-return]
 
-    def simulation() -> None:
-        recall_stored(similarity, keys, values, tau, power=d, way=way)
+    def simulation(k: int) -> None:
+        at = slice(k % MEMORIES, k % MEMORIES + 1)
+        recall_stored(similarity, keys[at], values[at], tau, power=d, way=way)
 
-    with single_threaded_blas():
-        floor = fastest(products, repeats)
-        seconds = fastest(simulation, repeats)
-        wide = keys[0].astype(float), values[0].astype(float)
-        literal = fastest(lambda: literal_loop(similarity, *wide, tau), 1)
-        matvec = fastest(lambda: matvec_loop(similarity, *wide, tau), 1)
-    ratios = seconds / floor, literal / seconds, matvec / seconds
-    return Bench(similarity.name, n, d, np.dtype(way.dtype).name, seconds, floor, literal, matvec, *ratios)
+    def scores(k: int) -> None:
+        np.matmul(keys[k % MEMORIES], transposed[k % MEMORIES], out=scratch())
+
+    def answers(k: int) -> None:
+        np.matmul(scratch(), values[k % MEMORIES])
+
+    def state(k: int) -> None:
+        np.matmul(keys[k % MEMORIES], np.matmul(transposed[k % MEMORIES], values[k % MEMORIES]))
+
+    seconds, half, rest = (for_one(task, memories) for task in (simulation, scores, answers))
+    floor = for_one(state, memories) if similarity.linear else half / 2 + rest
+    g, wide = as_typed(similarity.name, tau), (keys[0].astype(float), values[0].astype(float))
+    literal, matvec = (_of_a_loop(partial(loop, g, *wide)) for loop in (literal_loop, matvec_loop))
+    dtype = np.dtype(way.dtype).name
+    return Bench(similarity.name, n, d, dtype, cores(), seconds, half + rest, floor, literal, matvec)
 
 
-def fastest(run: Callable[[], object], repeats: int) -> float:
-    """The smallest CPU time of several runs after a first one that is not counted (unless only one is asked for)."""
-    if repeats > 1:
-        run()
+def for_one(task: Callable[[int], object], memories: int, repeats: int = 5) -> float:
+    """Seconds between two results when every core works on tasks: the least of several runs over `memories` of them."""
     times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
+    with in_order(task) as results:
+        for _ in range(repeats):
+            for _ in range(2 * cores()):
+                next(results)
+            start = time.perf_counter()
+            for _ in range(memories):
+                next(results)
+            times.append((time.perf_counter() - start) / memories)
     return min(times)
 
 
-def literal_loop(similarity: Similarity, keys: Array, values: Array, tau: float) -> Array:
+def _of_a_loop(run: Callable[[], object], repeats: int = 3) -> float:
+    """Seconds of the faster of one BLAS thread and one for each core, the least of several runs each."""
+    times = []
+    for threads in {1, cores()}:
+        with blas_threads(threads):
+            for _ in range(repeats):
+                start = time.perf_counter()
+                run()
+                times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def literal_loop(g: Kernel, keys: Array, values: Array) -> Array:
     """The inverse SNR of each recall [N] as the formula reads: signal g(k_i·k_i), noise Σ_{j≠i} g(k_j·k_i) v_j."""
-    n, d = keys.shape
+    n = len(keys)
     ratios = np.empty(n)
     for i in range(n):
-        g = similarity.value((keys * keys[i]).sum(axis=1), tau, d)
+        weights = g((keys * keys[i]).sum(axis=1))
         others = np.arange(n) != i
-        noise = (g[others, None] * values[others]).sum(axis=0)
-        ratios[i] = (noise**2).sum() / (g[i] ** 2 * values.shape[1])
+        noise = (weights[others, None] * values[others]).sum(axis=0)
+        ratios[i] = (noise**2).sum() / (weights[i] ** 2 * values.shape[1])
     return ratios
 
 
-def matvec_loop(similarity: Similarity, keys: Array, values: Array, tau: float) -> Array:
-    """The same with matrix-vector products and the noise as o − c v_i."""
-    n, d = keys.shape
+def matvec_loop(g: Kernel, keys: Array, values: Array) -> Array:
+    """The same by two products of a matrix and a vector for each recall: the best that a loop over recalls can do."""
+    n = len(keys)
     ratios = np.empty(n)
     for i in range(n):
-        g = similarity.value(keys @ keys[i], tau, d)
-        noise = g @ values - g[i] * values[i]
-        ratios[i] = noise @ noise / (g[i] ** 2 * values.shape[1])
+        weights = g(keys @ keys[i])
+        signal, weights[i] = weights[i], 0
+        noise = weights @ values
+        ratios[i] = noise @ noise / (signal**2 * values.shape[1])
     return ratios
 
 
@@ -120,7 +184,7 @@ def peak_memory(similarity: Similarity, n: int = 200_000, d: int = 64, probes: i
     start = time.process_time()
     keys = Gaussian().draw(rng, 1, n, d, way.dtype)
     values = draw_values("gaussian", rng, 1, n, d, way.dtype)
-    with single_threaded_blas():
+    with blas_threads(1):
         recall_stored(similarity, keys, values, tau, power=d, way=way, probes=np.arange(probes))
     seconds = time.process_time() - start
     unit = 1 if sys.platform == "darwin" else 1024

@@ -32,7 +32,7 @@ BLOCK = 1 << 20  # scores held at a time: 4 MB in float32, which stays in a shar
 PIECE = 1 << 15  # scores whose similarity is computed at a time
 MIN_ROWS = 32  # probes per block at least, so that the products stay products of matrices
 UNDERFLOW = -87.0  # ln of the smallest normal float32
-ROWS = 128  # probes per block at most: a block wastes half of its diagonal square
+ROWS = 256  # probes per block at most: half of the square on the diagonal is computed in vain
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def in_order(task: Callable[[int], Result], workers: int | None = None) -> Itera
     Which thread computes what has no influence on the results; those computed ahead and not taken are dropped.
     """
     workers = cores() if workers is None else workers
-    with single_threaded_blas(), ThreadPoolExecutor(workers) as pool:
+    with blas_threads(1), ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[Result]] = deque(pool.submit(task, k) for k in range(workers))
 
         def results() -> Iterator[Result]:
@@ -51,14 +51,14 @@ def in_order(task: Callable[[int], Result], workers: int | None = None) -> Itera
 
 
 @contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """One BLAS thread a call inside; no effect where numpy's BLAS is not the OpenBLAS of its wheels."""
+def blas_threads(count: int) -> Iterator[None]:
+    """So many BLAS threads a call inside; no effect where numpy's BLAS is not the OpenBLAS of its wheels."""
     library = _openblas()
     if library is None:
         yield
         return
     before = library.scipy_openblas_get_num_threads64_()
-    library.scipy_openblas_set_num_threads64_(1)
+    library.scipy_openblas_set_num_threads64_(count)
     try:
         yield
     finally:

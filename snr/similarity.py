@@ -193,14 +193,16 @@ def _gelu_value(x: Array, tau: float, d: float, out: Array | None) -> Array:
     """x Φ(x) = max(0, x) − a Φ(−a), a = |x|; in float32 good to 6e-7 + 6e-8 x², the latter what rounding x costs."""
     if x.dtype != np.float32:
         return np.multiply(x, special.ndtr(x), out=out)
-    a = np.abs(x)
-    t = PIVOT / (PIVOT + a)
-    tail = MILLS[-1] * t
+    a = np.abs(x, out=np.empty_like(x))
+    t = np.add(a, PIVOT, out=np.empty_like(x))
+    np.divide(PIVOT, t, out=t)
+    tail = np.multiply(t, MILLS[-1], out=np.empty_like(x))
     for coefficient in MILLS[-2::-1]:
         tail += coefficient
         tail *= t
     tail *= a
-    tail *= np.exp(-0.5 * np.square(a, out=a))
+    np.multiply(np.square(a, out=a), -0.5, out=a)
+    tail *= np.exp(a, out=a)
     return np.subtract(np.maximum(x, 0, out=out), tail, out=out)
 
 

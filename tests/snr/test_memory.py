@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from snr.bench import literal_loop, matvec_loop
+from snr.bench import as_typed, literal_loop, matvec_loop
 from snr.keys import draw_values, to_sphere
 from snr.memory import Route, recall, recall_stored, route
 from snr.similarity import BUILTIN, Similarity, similarity
@@ -36,7 +36,7 @@ def test_every_route_agrees_with_one_recall_at_a_time(kernel, n, d, tau):
         for m in range(3):
             used = to_sphere(keys[m]) if g.cosine else keys[m]
             with np.errstate(divide="ignore"):
-                expected = np.log(literal_loop(g, used, values[m], tau))
+                expected = np.log(literal_loop(lambda x: g.value(x, tau, d), used, values[m]))
             np.testing.assert_allclose(ratio[m], expected, rtol=0, atol=tolerance)  # the worst recall
 
 
@@ -101,6 +101,16 @@ def test_a_formula_that_cancels_is_taken_by_its_logarithm():
     np.testing.assert_allclose(found, recalled_one_by_one(g, keys[0], values[0], 4.0), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("kernel", BUILTIN)
+def test_the_loops_that_the_bench_races_compute_the_same(kernel):
+    g, tau, d = similarity(kernel), 4.0, 16
+    keys, values = pairs(14, 1, 41, d)
+    used = to_sphere(keys[0]) if g.cosine else keys[0]
+    ours = recall_stored(g, keys, values, tau, power=d, way=WIDE).log_ratio[0]
+    for loop in (literal_loop, matvec_loop):
+        np.testing.assert_allclose(np.log(loop(as_typed(kernel, tau), used, values[0])), ours, rtol=0, atol=1e-9)
+
+
 def test_single_precision_is_good_to_1e_5_on_average():
     """Entries' rounding errors are independent; the worst recall is within 1e-4, their mean within 1e-5."""
     for kernel in ("linear", "relu", "exp", "solu"):
@@ -131,9 +141,12 @@ def test_noise_below_the_rounding_of_the_signal_keeps_its_digits():
     keys, values = pairs(4, 1, 20, 64)
     found = recall_stored(g, keys, values, tau, power=64, way=LOGS).log_ratio[0]
     assert found.max() < -80
-    lost = matvec_loop(g, keys[0], values[0], tau)
+    kernel = as_typed("exp", tau)
+    signal = kernel((keys[0] ** 2).sum(axis=1))
+    rest = recall(g, keys[0], values[0], keys[0], tau) - signal[:, None] * values[0]
+    lost = (rest**2).sum(axis=1) / (signal**2 * 64)
     assert np.abs(lost / np.exp(found) - 1).min() > 0.5
-    exact = np.log(literal_loop(g, keys[0], values[0], tau))
+    exact = np.log(literal_loop(kernel, keys[0], values[0]))
     np.testing.assert_allclose(found, exact, atol=1e-9)
 
 
@@ -201,7 +214,7 @@ def test_stretched_probes_are_memories_of_their_own():
     for i in range(15):
         written = keys[0].copy()
         written[i] *= math.sqrt(squares[0, i]) / np.linalg.norm(written[i])
-        assert found[i] == pytest.approx(math.log(literal_loop(g, written, values[0], tau)[i]), abs=1e-10)
+        assert found[i] == pytest.approx(math.log(literal_loop(as_typed("exp", tau), written, values[0])[i]), abs=1e-10)
 
 
 def test_without_values_the_noise_is_its_mean_over_values():

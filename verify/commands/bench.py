@@ -45,13 +45,13 @@ def run(options: Options, session: Session) -> Finding:
         files = [Path(options.record)]
         record = jsonable({"provenance": session.provenance(spec), "goals": points})
         write_whole(files[0], json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    held = sum(bool(p["holds"]) for p in points)
+    judged = [p["holds"] for p in points if p["holds"] is not None]
     return Finding(
         "bench",
         spec,
         points=points,
         tables=[Table("Speed and memory", ("what", "measured", "goal", "holds"), [_row(p) for p in points])],
-        summary=f"{held} of {len(points)} goals hold.",
+        summary=f"{sum(judged)} of {len(judged)} goals hold.",
         files=files,
     )
 
@@ -62,5 +62,5 @@ def _point(goal: Goal, value: float) -> dict[str, Any]:
 
 
 def _row(p: dict[str, Any]) -> tuple[str, ...]:
-    bound = f"{'≥' if p['more'] else '≤'} {p['limit']:g}"
-    return (p["what"], f"{p['value']:.3g} {p['unit']}", bound, "yes" if p["holds"] else "no")
+    bound = "" if p["limit"] is None else f"{'≥' if p['more'] else '≤'} {p['limit']:g}"
+    return (p["what"], f"{p['value']:.3g} {p['unit']}", bound, {True: "yes", False: "no", None: ""}[p["holds"]])
