@@ -205,10 +205,11 @@ def gaussian_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
 
 def ratio_of_means(similarity: Similarity, d: float, tau: float) -> tuple[Expectation, Expectation]:
     """(E‖r‖² per other pair, E c²), both per E‖v‖², over keys N(0, I_d)."""
-    return (
-        _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=True, signal=0)),
-        _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=False, signal=2)),
-    )
+    if np.isposinf(log_second_moment(similarity, float(d), tau, d, closed=False)[0][0]):
+        noise = Expectation(math.inf, reason=_NO_MOMENT)
+    else:
+        noise = _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=True, signal=0))
+    return noise, _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=False, signal=2))
 
 
 @dataclass(frozen=True)
@@ -251,8 +252,14 @@ class _Ratio:
         v = s.ravel()
         grid = np.tile(_normal_grids()[0], (len(v), 1))
         log_f = _normal_integrand(self.similarity, v, np.zeros_like(v), self.tau, self.d)
+
+        def beside_poles(z: Array, row: Array) -> Array:  # a point where g is infinite, between two where it is not
+            heights = log_f(z, row)
+            infinite = np.pad(np.isposinf(heights), ((0, 0), (1, 1)))
+            return np.where(infinite[:, 1:-1] & ~infinite[:, :-2] & ~infinite[:, 2:], -np.inf, heights)
+
         with np.errstate(all="ignore"):
-            where, height, _ = peak(log_f, grid, rounds=8)
+            where, height, _ = peak(beside_poles, grid, rounds=8)
         return np.where(np.abs(where) >= _EDGE / 10, np.inf, height).reshape(s.shape)
 
 

@@ -243,3 +243,12 @@ def test_condensation_lines():
         -32 * math.log(1 - ((math.sqrt(5) - 1) / 2) ** 2)
     )
     assert line(similarity("exp"), 64, 80.0, "sphere") == pytest.approx(line(similarity("exp"), 64, 80.0), rel=0.01)
+
+
+def test_a_pole_that_can_be_integrated_is_no_divergence():
+    """|x|^{−1/4} has a mean. The quadrature does not reach 1e-10 of it, and says that, not that it is infinite."""
+    for mean in (expectation.gaussian_mean, expectation.fixed_probe):
+        with pytest.raises(ArithmeticError, match="a relative error of"):
+            mean(similarity("abs(x)**-0.25"), 16, 4.0)
+        assert mean(similarity("1/x"), 16, 4.0).log == math.inf
+    assert predict(similarity("1/x"), 2, 16, 4.0, typical=False).ratio_of_means.diverges
