@@ -70,8 +70,9 @@ class Similarity:
         return self.text == "x"
 
     def value(self, x: Array, tau: float, d: float, out: Array | None = None) -> Array:
-        """g(x), inf where it overflows; float32 for float32 arrays (then good to 1e-6 for the built-in ones), else
-        float64. `out` (x's shape and type; may be x itself) receives the result and saves the traffic of a temporary.
+        """g(x), inf where it overflows; float32 for float32 arrays, as good as the rounding of x allows, else float64.
+
+        `out` (x's shape and type; may be x itself) receives the result and saves the traffic of a temporary.
         """
         x = np.asarray(x)
         if x.dtype != np.float32:
