@@ -124,7 +124,8 @@ def recall_stored(
     if similarity.cosine:
         keys = keys * np.sqrt(d / _squares(keys))[..., None].astype(keys.dtype)
     index = np.arange(n) if probes is None else np.asarray(probes)
-    own = _squares(keys)[:, index]  # [M, P], float64
+    every = _squares(keys)  # [M, N], float64
+    own = every[:, index]
     asked = keys if probes is None else keys[:, index]
     if squares is not None:
         asked = asked * np.sqrt(squares / own)[..., None].astype(keys.dtype)
@@ -139,11 +140,12 @@ def recall_stored(
     elif log_error is not None:  # one more column, whose noise is Σ_{j≠i} g(k_j·k_i)
         written = np.concatenate([values, np.ones_like(values[..., :1])], axis=2)
 
-    as_matrix = similarity.linear and way.plain and groups == 1 and not errors
-    if as_matrix and written is not None and n >= 2 * d and len(index) >= d:
+    ordinary = written is not None and groups == 1 and way.plain
+    as_matrix = ordinary and similarity.linear and not errors and n >= 2 * d and len(index) >= d
+    if as_matrix and written is not None and np.all(d * own <= 16 * (every.sum(axis=1)[:, None] - own)):
         recalls = _from_state(keys, index, asked, written)
     else:
-        symmetric = probes is None and squares is None and written is not None and groups == 1 and way.plain
+        symmetric = ordinary and probes is None and squares is None
         recalls = _from_weights(similarity, keys, index, asked, written, tau, way, symmetric, groups, positive=errors)
     with np.errstate(all="ignore"):
         for part, noise, scale in recalls:
@@ -162,8 +164,9 @@ Noise = Iterator[tuple[slice, Array, Array]]  # a block of probes, r e^{-m} [M, 
 def _from_state(keys: Array, index: Array, asked: Array, values: Array) -> Noise:
     """The noise of a linear memory, as o − c v_i with o(k_i) = Sᵀ k_i and S = Σ_j k_j v_jᵀ, [d, d_v].
 
-    For N ≥ 2d the difference loses no digits: Welch's bound Σ_{ij} (k_i·k_j)² ≥ (Σ_i ‖k_i‖²)²/d makes the mean of
-    ‖r‖²/(c² E‖v‖²) at least N/d − 1 for all keys of one norm, so that r is as large as c v_i.
+    The difference loses no digits where r is about as large as c v_i. Of keys of one norm, N ≥ 2d is enough for that:
+    Welch's bound Σ_{ij} (k_i·k_j)² ≥ (Σ_i ‖k_i‖²)²/d makes the mean of ‖r‖²/(c² E‖v‖²) at least N/d − 1. In general
+    (c/r)² is about d ‖k_i‖²/Σ_{j≠i} ‖k_j‖²; with a key so long that this exceeds 16, all is left to the sum over pairs.
     """
     m, rows = len(keys), max(MIN_ROWS, PIECE // (len(keys) * values.shape[2]))
     state = np.matmul(keys.transpose(0, 2, 1), values)

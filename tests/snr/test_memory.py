@@ -84,6 +84,16 @@ def test_a_linear_memory_is_its_state():
             np.testing.assert_allclose(by_state, by_pairs, rtol=0, atol=1e-11)
 
 
+def test_one_long_key_keeps_its_digits_in_a_linear_memory():
+    """Its c is 10⁵ times r: o − c v_i would leave two of float32's seven digits."""
+    g = similarity("linear")
+    keys, values = pairs(15, 1, 400, 4, dtype=np.float32)
+    keys[0, 7] *= 1e6
+    found = recall_stored(g, keys, values, 1.0, power=4, way=Route(np.float32, plain=True)).log_ratio[0]
+    assert found[7] < -20
+    np.testing.assert_allclose(found, recalled_one_by_one(g, keys[0], values[0], 1.0), rtol=0, atol=5e-5)
+
+
 def test_orthogonal_keys_interfere_with_nothing():
     """N = d is where o − c v would leave rounding errors for the noise: there the pairs are summed."""
     keys = np.eye(8)[None] * 3
