@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from snr.bench import as_typed, literal_loop, matvec_loop
+from snr.bench import as_typed, literal_loop, tight_loop
 from snr.keys import draw_values, to_sphere
 from snr.memory import Route, recall, recall_stored, route
 from snr.similarity import BUILTIN, Similarity, similarity
@@ -117,7 +117,7 @@ def test_the_loops_that_the_bench_races_compute_the_same(kernel):
     keys, values = pairs(14, 1, 41, d)
     used = to_sphere(keys[0]) if g.cosine else keys[0]
     ours = recall_stored(g, keys, values, tau, power=d, way=WIDE).log_ratio[0]
-    for loop in (literal_loop, matvec_loop):
+    for loop in (literal_loop, tight_loop):
         np.testing.assert_allclose(np.log(loop(as_typed(kernel, tau), used, values[0])), ours, rtol=0, atol=1e-9)
 
 
