@@ -128,7 +128,7 @@ class Fit:
 def fit_line(x: Sequence[float], y: Sequence[float], confidence: float = 0.99) -> Fit:
     """Raises ValueError for fewer than three points or equal abscissae."""
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if len(a) < 3 or len(a) != len(b) or np.ptp(a) == 0:
+    if len(a) < 3 or len(a) != len(b) or np.ptp(a) <= 1e-12 * np.max(np.abs(a)):
         raise ValueError("expected at least three points at different abscissae")
     centred = a - a.mean()
     spread = float(centred @ centred)

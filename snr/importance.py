@@ -49,7 +49,7 @@ class Sampler:
     """Proposals of one point: norms (None where ‖k_i‖² = d), pairs (None: actual memories are recalled)."""
 
     norms: NormProposal | None
-    signal: NormProposal | None  # for the ratio of means, whose denominator is carried by other norms
+    signal: NormProposal | None  # for the ratio of means of keys of several norms: others carry its denominator
     pairs: PairProposal | SphereProposal | None
 
 
@@ -149,6 +149,6 @@ def _pairs(spec: Spec, sampler: Sampler, rng: np.random.Generator) -> Array:
         s, weight = sampler.norms.draw(rng, (PAIRS,))
     z, more = sampler.pairs.draw(rng, s)
     logs = weight + more + 2 * g.sign_and_log(np.sqrt(s) * z, tau, d)[1] + math.log(spec.n - 1)
-    if spec.statistic != "ratio-of-means":
+    if sampler.signal is None:  # keys of one norm have one signal, whatever the statistic
         logs = logs - 2 * g.sign_and_log(s, tau, d)[1]
     return logs.reshape(-1, GROUP)

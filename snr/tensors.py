@@ -71,7 +71,7 @@ def _pick(names: list[str], tensor: str) -> str:
 def _read_npy(path: Path, tensor: str) -> Array:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, SyntaxError) as error:
+    except (ValueError, EOFError, SyntaxError, OverflowError) as error:
         raise ValueError(_why(error)) from None
 
 
@@ -82,7 +82,7 @@ def _read_npz(path: Path, tensor: str) -> Array:
                 raise ValueError("is a .npy file with another ending")
             name = _pick(list(archive.files), tensor)
             return np.asarray(archive[name])
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, KeyError, SyntaxError, OSError) as error:
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, KeyError, SyntaxError, OSError, OverflowError) as error:
         raise ValueError(_why(error)) from None
     except ValueError as error:
         raise ValueError(_why(error) if "pickle" in str(error).lower() else " ".join(str(error).split())) from None

@@ -17,7 +17,7 @@ from snr.estimators import measure
 from snr.keys import Gaussian, Sphere
 from snr.measured import Measured, Scaled
 from snr.predictions import Prediction, Predictions, predict
-from snr.similarity import similarity, temperature
+from snr.similarity import BUILTIN, similarity, temperature
 from snr.stopping import MaxSeconds, MinSamples, RelTol, Stop
 from verify.evidence import Claim, Evidence, Ruling, Verdict, judge
 from verify.sweep import stream_key
@@ -226,6 +226,9 @@ def _ruling(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) 
     if diverges and judged["statistic"] == "mean":
         reason = point["reasons"].get("exact", "the mean diverges")
         finite = judged["ratio"] is not None
+        if point["kernel"] not in BUILTIN:
+            words = f"the quadrature finds no finite mean ({reason}), which proves nothing for any expression"
+            return Ruling(Verdict.INCONCLUSIVE, Evidence.STATISTICAL, words + "; no sample shows it")
         return Ruling(
             Verdict.REFUTED if finite else Verdict.CONFIRMED,
             Evidence.PROOF,

@@ -71,6 +71,8 @@ class Records:
 
     def __init__(self, path: Path, spec: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
         self.path = Path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError("is no regular file; expected one that can be read again")
         self.manifest = self.path.with_name(self.path.name + ".manifest.json")
         name = spec_hash(spec)
         if self.manifest.exists():

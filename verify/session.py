@@ -129,7 +129,7 @@ def _drawn(table: Table) -> str:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    rich_table = RichTable(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    rich_table = RichTable(title=Text(table.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name in table.columns:
         rich_table.add_column(name, overflow="fold")
     for row in table.rows:
@@ -138,5 +138,5 @@ def _drawn(table: Table) -> str:
     terminal = sys.stdout.isatty()
     width = None if terminal else 120
     # not straight to standard output: rich ends the process with status 1 where the pipe is closed
-    Console(file=text, width=width, force_terminal=terminal).print(rich_table)
+    Console(file=text, width=width, force_terminal=terminal, emoji=False).print(rich_table)
     return text.getvalue()

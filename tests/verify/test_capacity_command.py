@@ -86,3 +86,10 @@ def test_the_temperature_is_drawn_with_the_condensation_line(capsys, tmp_path):
     argv = ["capacity", "--kernel", "exp", "--dk", "16", "--temperature", "--statistic", "paper", "--plot", str(path)]
     assert main(argv) == 0
     assert "condensation line" in path.read_text()
+
+
+def test_a_level_below_two_pairs_is_said_and_not_fitted(capsys):
+    status, out = _run(capsys, "--kernel", "linear", "exp", "--dk", "16", "64", "256", "--level", "1e-300")
+    assert status == 0
+    assert "≤ 2" in out.out
+    assert "Scaling" not in out.out

@@ -234,3 +234,39 @@ def test_a_claim_names_the_command_that_decides_it(capsys):
     found = measured(capsys, "--kernel", "linear", "--predict", "N/d")
     assert all(c["command"].startswith("python -m verify snr ") for c in found["claims"])
     assert "--predict N/d" in found["claims"][0]["command"]
+
+
+@pytest.mark.parametrize("options", [("--kernel", "exp", "--keys", "sphere"), ("--kernel", "cosexp")])
+def test_the_ratio_of_means_of_keys_of_one_norm_is_divided_by_their_signal(capsys, options):
+    found = measured(capsys, *options, "--statistic", "ratio-of-means")
+    (point,) = found["points"]
+    for name in ("mean", "importance"):
+        assert point["measured"][name]["low"] <= point["predicted"]["ratio_of_means"] <= point["measured"][name]["high"]
+
+
+def test_a_divergence_found_by_quadrature_is_no_proof_for_an_expression(capsys):
+    """E|X|^{−0.98} is finite, but double precision does not see it; for exp the divergence is derived."""
+    verdicts = {}
+    for kernel in ("abs(x)**-0.49", "exp"):
+        found = measured(capsys, "--kernel", kernel, "--tau", "0.5")
+        verdicts[kernel] = {c["id"]: c["verdict"] for c in found["claims"]}["snr:exact"]
+    assert verdicts == {"abs(x)**-0.49": "inconclusive", "exp": "confirmed"}
+
+
+def test_the_exact_sum_is_left_out_for_very_many_keys(capsys, monkeypatch, tmp_path):
+    import numpy as np
+
+    from verify import stored_keys
+
+    monkeypatch.setattr(stored_keys, "MOST_PAIRS", 99)
+    np.save(tmp_path / "two:b.npy", np.random.default_rng(0).standard_normal((10, 4)))
+    status, out, _ = run(capsys, "--keys", str(tmp_path / "two:b.npy"), "--kernel", "linear", "--max-seconds", "5")
+    assert status == 0
+    assert "left out: these are more than 99 pairs" in out
+    assert "these very keys" not in out
+
+
+def test_records_that_cannot_be_read_again_are_refused(capsys):
+    status, out, err = run(capsys, *QUICK, "--kernel", "linear", "--records", "/dev/null")
+    assert (status, out) == (2, "")
+    assert "is no regular file" in err

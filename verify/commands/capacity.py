@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 STATISTICS = ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")
 CONDENSING = ("exp", "solu")  # their condensation line is 2/tau²
 SIMULATED = range(2, 200_001)
+FEWEST = math.log(2) + 1e-9  # below, the level is not reached by any memory that interferes with itself
 Points: TypeAlias = list[dict[str, Any]]
 
 
@@ -153,6 +154,8 @@ def count(log_n: float | None) -> str:
     """A number of pairs from its logarithm: digits while they mean something, then a power of ten."""
     if log_n is None:
         return "–"
+    if log_n <= FEWEST:
+        return "≤ 2"
     if math.isinf(log_n):
         return "beyond e^600"
     return f"{math.exp(log_n):.4g}" if log_n < 23 else f"10^{log_n / math.log(10):.2f}"
@@ -198,7 +201,9 @@ def _fit_tables(options: Options, points: Points) -> list[Table]:
             known = [
                 (p["d"], p["log_n"][statistic])
                 for p in points
-                if p["kernel"] == name and p["log_n"][statistic] is not None and 0 < p["log_n"][statistic] < math.inf
+                if p["kernel"] == name
+                and p["log_n"][statistic] is not None
+                and FEWEST < p["log_n"][statistic] < math.inf
             ]
             if len({d for d, _ in known}) >= 3:
                 rows.append((name, statistic, *_fit(known, root=similarity(name).uses_tau)))

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from verify.evidence import Claim, Finding, Table
-from verify.options import BadInput, option
+from verify.options import BadInput, blame, option
 from verify.session import Session, check_writable
 
 
@@ -52,7 +52,8 @@ def run(options: Options, session: Session) -> Finding:
         from verify.records import write_whole
 
         files = [Path(options.markdown)]
-        write_whole(files[0], markdown(decided))
+        with blame("--markdown", options.markdown):
+            write_whole(files[0], markdown(decided))
     counts = {v: sum(c.ruling is not None and c.ruling.verdict == v for c in decided) for v in _order(decided)}
     return Finding(
         "claims",
