@@ -7,4 +7,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from verify.cli import main
 
+for stream in (sys.stdout, sys.stderr):  # √ and τ in an ASCII terminal are a question mark, not a traceback
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
+
 sys.exit(main())

@@ -13,7 +13,7 @@ Select = pytest.importorskip("selenium.webdriver.support.ui").Select
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium here; make browser installs it")
-SAMPLE = Path(__file__).parents[2] / "reports" / "index.html"
+SAMPLE = Path(__file__).parents[2] / "reports" / "sample.html"
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,11 @@ class Options:
     predict: tuple[str, ...] = option(
         (), help="your own formula for it in N, d, tau, to be judged", many=True, metavar="EXPR"
     )
-    within: float = option(0.01, help="declared tolerance of measured/predicted", parse=real(0, 10, open_low=True))
+    within: float = option(
+        0.01,
+        help="declared tolerance of measured/predicted (of typical as a mean's stand-in: at least 0.1)",
+        parse=real(0, 10, open_low=True),
+    )
     rel_tol: float = option(
         0.0,
         help="stop when half the interval is this share of the value (default 0.02, and less where that decides "
