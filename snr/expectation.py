@@ -260,7 +260,9 @@ class _Ratio:
 
         with np.errstate(all="ignore"):
             where, height, _ = peak(beside_poles, grid, rounds=8)
-        return np.where(np.abs(where) >= _EDGE / 10, np.inf, height).reshape(s.shape)
+        # still growing there; where g vanishes on all that is nearer, the height there is that of a normal density
+        grows = (np.abs(where) >= _EDGE / 10) & (height > -1e3)
+        return np.where(grows, np.inf, height).reshape(s.shape)
 
 
 def _log_gamma_excess(z: float) -> float:

@@ -252,3 +252,21 @@ def test_a_pole_that_can_be_integrated_is_no_divergence():
             mean(similarity("abs(x)**-0.25"), 16, 4.0)
         assert mean(similarity("1/x"), 16, 4.0).log == math.inf
     assert predict(similarity("1/x"), 2, 16, 4.0, typical=False).ratio_of_means.diverges
+
+
+@pytest.mark.parametrize("shift", [10, 15])
+def test_a_kernel_that_vanishes_near_zero_has_its_ratio_of_means(shift):
+    """Short keys see nothing of max(0, x − shift): a negligible mass, which once passed for a divergence."""
+    from scipy import integrate, stats
+
+    d, n = 64, 17
+    found = predict(similarity(f"max(0, x - {shift})"), n, d, 8.0, typical=False).ratio_of_means.value
+
+    def noise(s):
+        z = shift / math.sqrt(s)
+        return s * ((1 + z * z) * stats.norm.sf(z) - z * stats.norm.pdf(z))
+
+    law = stats.chi2(d)
+    above = integrate.quad(lambda s: law.pdf(s) * noise(s), 1, 250, limit=200, epsabs=0, epsrel=1e-11)[0]
+    below = integrate.quad(lambda s: law.pdf(s) * (s - shift) ** 2, shift, 250, limit=200, epsabs=0, epsrel=1e-11)[0]
+    assert found == pytest.approx((n - 1) * above / below, rel=1e-8)
