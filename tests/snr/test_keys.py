@@ -78,6 +78,11 @@ def bad_files(tmp):
     (tmp / "truncated.npy").write_bytes((tmp / "whole.npy").read_bytes()[:-7])
     (tmp / "header.npy").write_bytes((tmp / "whole.npy").read_bytes()[:20])
     (tmp / "empty.npy").write_bytes(b"")
+    for name, rows in (("negative", -200), ("vast", 2**70)):
+        with (tmp / f"{name}.npy").open("wb") as stream:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (rows, 64)}
+            np.lib.format.write_array_header_1_0(stream, header)
+            stream.write(bytes(256))
     (tmp / "text.npy").write_text("not an array")
     np.savez(tmp / "two.npz", first=k, second=k)
     (tmp / "truncated.npz").write_bytes((tmp / "two.npz").read_bytes()[:-40])
@@ -119,6 +124,8 @@ BAD = {
     "truncated.npy": "truncated|no numpy file",
     "header.npy": "truncated|no numpy file",
     "empty.npy": "truncated|no numpy file",
+    "negative.npy": "truncated or no numpy file",
+    "vast.npy": "truncated or no numpy file",
     "text.npy": "no numpy file",
     "truncated.npz": "truncated|no numpy file",
     "text.npz": "no numpy file",
