@@ -93,9 +93,6 @@ class Stage:
             self._ready(*described, *pointers, *self.numbers, *self.constants.values())
 
 
-Bundling = tuple[int, int]  # how many row tiles are claimed alone, and how many together at most: hopper_tiles.place
-
-
 class Write(Stage):
     """u, and if `tied` o too, of softmax DeltaFormer in one launch; 0 ≤ β ≤ 1."""
 
@@ -108,14 +105,14 @@ class Write(Stage):
         beta: torch.Tensor | None,
         scale: float,
         tied: bool,
-        bundling: Bundling = (16, 16),
     ) -> None:
         batch, length, heads, width = k.shape
         halves = geometry(contiguous_like(v), HALF.value)
         planes = geometry(w), geometry(k), geometry(v), geometry(contiguous_like(v)), halves, halves
         super().__init__(hopper_write_kernel, batch * heads, length, planes)
         gates = (g.stride() if g is not None else (0, 0, 0) for g in (alpha, beta))
-        sizes = length, heads, self.lanes, self.tiles, *bundling
+        together = 16384 // width  # at a width of 128 one tile a multiprocessor; half as wide are half as long
+        sizes = length, heads, self.lanes, self.tiles, 8, together
         self.numbers = *sizes, w.stride(2), k.stride(2), v.stride(2), scale * LOG2E, *next(gates), *next(gates)
         gated = {"HAS_ALPHA": alpha is not None, "HAS_BETA": beta is not None}
         self.constants = {"TIED": tied, **gated, "STAGES": blocks_in_flight(width)}
@@ -141,13 +138,11 @@ class Write(Stage):
 class Read(Stage):
     """o_t = Σ_{i≤t} softmax(scale·k_i·q_t) u_i; q may have several heads to one of k and u."""
 
-    def __init__(
-        self, q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, scale: float, bundling: Bundling = (1, 8)
-    ) -> None:
+    def __init__(self, q: torch.Tensor, k: torch.Tensor, u: torch.Tensor, scale: float) -> None:
         batch, length, heads, width = q.shape
         planes = geometry(q), geometry(k), geometry(contiguous_like(u))
         super().__init__(hopper_read_kernel, batch * heads, length, planes)
-        sizes = length, heads, self.lanes, self.tiles, *bundling
+        sizes = length, heads, self.lanes, self.tiles, 1, 1  # no tile waits for another: one head at a time
         self.numbers = *sizes, q.stride(2), k.stride(2), scale * LOG2E
         self.constants = {"SHARED": heads // k.shape[2], "STAGES": blocks_in_flight(width)}
 

@@ -23,7 +23,7 @@ def load_read_tiles(
     """The loading warp: q once a tile, then K and U blocks as their buffers fall free."""
     q_smem, k_smem, u_smem, claims, bars = buffers
     q_full, q_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
-    T, H, lanes, tiles, bundling = tiling
+    T, H, lanes, tiles, order = tiling
     one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     DV: gl.constexpr = u_desc.block_type.shape[1]
     total = tiles * lanes
@@ -33,7 +33,7 @@ def load_read_tiles(
     claims.index(0).store(gl.full([1], index, gl.int32, layout=one))
     mbarrier.arrive(claim_full.index(0), count=1)
     while index < total:
-        shortest, lane = place(index, tiles, lanes, bundling)
+        shortest, lane = place(index, tiles, lanes, order)
         r = tiles - 1 - shortest
         row = (lane // H) * T
         head = lane % H
@@ -64,7 +64,7 @@ def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAG
     """A computing warpgroup: the upper 64 rows of every tile, or the lower 64."""
     q_smem, k_smem, u_smem, claims, bars = buffers
     q_full, q_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
-    T, H, lanes, tiles, bundling = tiling
+    T, H, lanes, tiles, order = tiling
     operand: gl.constexpr = q_smem.dtype
     DV: gl.constexpr = u_smem.shape[2]
     score: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
@@ -84,7 +84,7 @@ def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAG
     ut = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        shortest, lane = place(index, tiles, lanes, bundling)
+        shortest, lane = place(index, tiles, lanes, order)
         r = tiles - 1 - shortest
         batch = (lane // H).to(gl.int64)
         head = (lane % H).to(gl.int64)
@@ -141,7 +141,7 @@ def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAG
 
 @gluon.jit
 def hopper_read_kernel(
-    q_desc, k_desc, u_desc, o_ptr, claim_ptr, T, H, lanes, tiles, alone, most, q_head, k_head, factor,
+    q_desc, k_desc, u_desc, o_ptr, claim_ptr, T, H, lanes, tiles, alone, together, q_head, k_head, factor,
     SHARED: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """o [B, T, H, DV], contiguous, from q behind a TMA descriptor and k, u of H/SHARED heads behind theirs."""
@@ -173,7 +173,7 @@ def hopper_read_kernel(
     fence_async_shared()
     sync()
     bars = (q_full, q_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty)
-    tiling = (T, H, lanes, tiles, (alone, most))
+    tiling = (T, H, lanes, tiles, (alone, together))
     buffers = (q_smem, k_smem, u_smem, claims, bars)
     gl.warp_specialize(
         [

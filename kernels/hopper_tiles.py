@@ -49,28 +49,30 @@ def await_tma_stores(x):
 
 
 @gluon.jit
-def place(index, tiles, lanes, bundling):
+def place(index, tiles, lanes, order):
     """(row tile, sequence·head) of the index-th claim.
 
-    Consecutive row tiles of one head, a bundle, are claimed together, then those of the next head: they run side by
-    side and read the same blocks of K and U at nearly the same time, once from memory and then from the L2 cache. But
-    each waits for the one before it, which weighs less the longer it is: the first `alone` row tiles are claimed one by
-    one, the next as many by two, then twice as many by four and so on up to `most`.
+    Row tiles of one head that run side by side read the same blocks of K and U at nearly the same time, once from
+    memory and then from the L2 cache; but each must start a link of the dependency chain after the one before it, or
+    it waits at its end. So rows go in bands, each as long as all before it: a few heads' rows of a band are claimed row
+    by row, then those of the next few heads, `together` tiles for every half band. The longer the rows, the fewer heads
+    it takes until the next row's turn comes late enough. The first band is `alone` rows and takes all heads at once.
     """
-    alone, most = bundling
+    alone, together = order
     first = 0
     rows = alone
-    bundle = 1
+    heads = lanes
     left = index
     while left >= rows * lanes:
         left -= rows * lanes
         first += rows
         rows = first
-        bundle = min(2 * bundle, most)
-    whole = left // (lanes * bundle) * bundle
-    left -= whole * lanes
-    bundle = min(bundle, min(rows - whole, tiles - first - whole))
-    return first + whole + left % bundle, left // bundle
+        heads = min(lanes, max(2 * together // rows, 1))
+    rows = min(rows, tiles - first)
+    head = left // (heads * rows) * heads
+    left -= head * rows
+    heads = min(heads, lanes - head)
+    return first + left // heads, head + left % heads
 
 
 @gluon.jit
@@ -80,7 +82,7 @@ def load_tiles(
 ):  # fmt: skip
     """The loading warp."""
     q_smem, k_smem, u_smem, v_smem = buffers
-    T, H, lanes, tiles, bundling = tiling
+    T, H, lanes, tiles, order = tiling
     q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
     one: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     DV: gl.constexpr = u_desc.block_type.shape[1]
@@ -92,7 +94,7 @@ def load_tiles(
     claims.index(0).store(gl.full([1], index, gl.int32, layout=one))
     mbarrier.arrive(claim_full.index(0), count=1)
     while index < total:
-        r, lane = place(index, tiles, lanes, bundling)
+        r, lane = place(index, tiles, lanes, order)
         row = (lane // H) * T
         head = lane % H
         counter = progress_ptr + lane
@@ -140,7 +142,7 @@ def load_tiles(
 @gluon.jit
 def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_bars, v_empty, tiling):
     """The publishing warp. Nobody waits for a partial tile, the last of its sequence: its owners store it, masked."""
-    T, H, lanes, tiles, bundling = tiling
+    T, H, lanes, tiles, order = tiling
     claim_full, claim_empty = claim_bars
     upper_done, lower_done = done_bars
     DV: gl.constexpr = v_smem.shape[1]
@@ -148,7 +150,7 @@ def publish_tiles(u_half_desc, progress_ptr, v_smem, claims, claim_bars, done_ba
     n = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        r, lane = place(index, tiles, lanes, bundling)
+        r, lane = place(index, tiles, lanes, order)
         row = (lane // H) * T + r * ROWS
         column = (lane % H) * DV
         mbarrier.wait(upper_done, n & 1)

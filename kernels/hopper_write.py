@@ -37,7 +37,7 @@ def compute_tiles(
     q_smem, k_smem, u_smem, v_smem, wait_smem, scratch = buffers
     q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty = bars
     upper_done, lower_done = done_bars
-    T, H, lanes, tiles, bundling = tiling
+    T, H, lanes, tiles, order = tiling
     a_batch, a_time, a_head, b_batch, b_time, b_head = strides
     operand: gl.constexpr = q_smem.dtype
     DV: gl.constexpr = v_smem.shape[1]
@@ -74,7 +74,7 @@ def compute_tiles(
     ut = 0
     index = next_claim(claims, claim_full, claim_empty, n)
     while index < total:
-        r, lane = place(index, tiles, lanes, bundling)
+        r, lane = place(index, tiles, lanes, order)
         batch = (lane // H).to(gl.int64)
         head = (lane % H).to(gl.int64)
         start = r * ROWS + FIRST
@@ -257,7 +257,7 @@ def compute_tiles(
 @gluon.jit
 def hopper_write_kernel(
     q_desc, k_desc, v_desc, u_desc, u_half_desc, o_half_desc, alpha_ptr, beta_ptr, u_ptr, o_ptr, counters_ptr, T, H,
-    lanes, tiles, alone, most, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
+    lanes, tiles, alone, together, q_head, k_head, v_head, factor, a_batch, a_time, a_head, b_batch, b_time, b_head,
     TIED: gl.constexpr, HAS_ALPHA: gl.constexpr, HAS_BETA: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """u [B, T, H, DV], and with TIED o, for w = q [B·T, H·D] and k, v behind TMA descriptors; contiguous u and o.
@@ -309,7 +309,7 @@ def hopper_write_kernel(
     bars = (q_full, q_empty, v_full, v_empty, k_full, k_empty, u_full, u_empty, claim_full, claim_empty)
     done_bars = (upper_done, lower_done)
     claim_bars = (claim_full, claim_empty)
-    tiling = (T, H, lanes, tiles, (alone, most))
+    tiling = (T, H, lanes, tiles, (alone, together))
     progress_ptr = counters_ptr + 1
     strides = (a_batch, a_time, a_head, b_batch, b_time, b_head)
     upper_buffers = (q_smem, k_smem, u_smem, v_smem, wait_smem, scratch.index(0))
