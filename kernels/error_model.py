@@ -29,6 +29,7 @@ from kernels.similarity import scaled, weights
 
 TILE = 128  # no tile of the Triton kernels has more rows
 SUBBLOCK = 16  # rows of a tile that they solve by substitution in float32
+LEFT_OUT = 2.0**-16  # share of a tile's largest u that factors left out of the inverse may make (hopper_inverse)
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ def _tile_residual(write: str, a: Tensor, inverse: Tensor, u: Tensor, arithmetic
 
     Substitution by subblocks X = (I + A₁₆)⁻¹: each row of û is off by a few operand roundings of |X| (|r| + |A| |u|).
     Softmax's product form: the term A^j of the inverse is a product of j factors, each rounded a few times on its way
-    through the squarings, so ΔX is that many roundings of Σ j |A|^j = |A| (I − |A|)⁻².
+    through the squarings, so ΔX is that many roundings of Σ j |A|^j = |A| (I − |A|)⁻². And factors may be left out.
     """
     operand, accumulate = arithmetic.operand, _gamma(TILE, arithmetic.accumulate)
     pieces = []
@@ -245,7 +246,7 @@ def _tile_residual(write: str, a: Tensor, inverse: Tensor, u: Tensor, arithmetic
             twice = right
             for _ in range(2):
                 twice = torch.linalg.solve_triangular(-within, twice, upper=False, unitriangular=True)
-            off = (9 * operand + 3 * accumulate) * (within @ twice)
+            off = (9 * operand + 3 * accumulate) * (within @ twice) + LEFT_OUT * own.amax(-2, keepdim=True)
         else:
             place = torch.arange(own.shape[-2], device=a.device) // SUBBLOCK
             same = place[:, None] == place

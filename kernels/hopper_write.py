@@ -13,6 +13,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from kernels.hopper_inverse import inverse
 from kernels.hopper_tiles import (
     HALF,
     NO_SCORE,
@@ -45,7 +46,6 @@ def compute_tiles(
     square: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HALF, 16])
     value: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DV, 16])
     left: gl.constexpr = gl.DotOperandLayout(0, value, 2)
-    left_square: gl.constexpr = gl.DotOperandLayout(0, square, 2)
     by_row: gl.constexpr = gl.SliceLayout(1, score)
     by_square_row: gl.constexpr = gl.SliceLayout(1, square)
     by_value_row: gl.constexpr = gl.SliceLayout(1, value)
@@ -139,36 +139,20 @@ def compute_tiles(
         if HAS_BETA:
             beta_at = beta_ptr + batch * b_batch + (start + in_half).to(gl.int64) * b_time + head * b_head
             gain = gain * gl.load(beta_at, mask=inside, other=0.0).to(gl.float32)
-        # (I + A)⁻¹ = (I − A)(I + A²)(I + A⁴)…(I + A³²); rows past the end of the sequence are kept out of it
-        power = gl.where(gl.expand_dims(inside, 1), p_own * gl.expand_dims(gain, 1), 0.0)
+        # rows past the end of the sequence are kept out of A
+        A = gl.where(gl.expand_dims(inside, 1), p_own * gl.expand_dims(gain, 1), 0.0)
         if OWN_PASS:
             w_own = p_own.to(operand)
         if LOWER:
             w_up = gl.convert_layout((p_up * gl.expand_dims(fix, 1)).to(operand), left)
             fix = fix * fix_up
-        X = gl.where(same, 1.0, 0.0) - power
         tma.store_wait(0)  # the scratch buffer may still be on its way out as the last tile's o
         sync()
-        for level in gl.static_range(6):
-            # two buffers, so that a power is written while the last one is still being multiplied into X
-            power_smem = scratch.slice(HALF * (level % 2), HALF, dim=1)
-            power_smem.store(power.to(operand))
-            fence_async_shared()
-            sync()
-            if level > 1:
-                X = warpgroup_mma_wait(0, deps=[X])
-            if level < 5:
-                power = warpgroup_mma(power_smem, power_smem, blank_square, use_acc=False, is_async=True)
-            if level > 0:
-                X = warpgroup_mma(gl.convert_layout(X.to(operand), left_square), power_smem, X, is_async=True)
-            if level == 0:
-                power = warpgroup_mma_wait(0, deps=[power])
-            elif level < 5:
-                power = warpgroup_mma_wait(1, deps=[power])
-        X = warpgroup_mma_wait(0, deps=[X])
-        # applied as rhs + (X − I) rhs, so that rhs itself enters unrounded
-        solve = gl.convert_layout((X - gl.where(same, 1.0, 0.0)).to(operand), left)
+        identity = gl.where(same, 1.0, 0.0)
+        # applied as rhs + ((I + A)⁻¹ − I) rhs, so that rhs itself enters unrounded
+        solve = gl.convert_layout((inverse(A, identity, scratch) - identity).to(operand), left)
         if OWN_PASS:
+            sync()
             own_smem.store(w_own)
 
         value_rows = start + gl.arange(0, HALF, layout=by_value_row)

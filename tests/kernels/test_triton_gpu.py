@@ -101,6 +101,28 @@ def test_long_sequences_are_right_in_every_row_and_in_every_run(shape, case, poi
         assert off.norm() <= 5e-3 * true.norm()
 
 
+# the row sums between which the inverse gets one, two, three or six factors more (kernels.hopper_inverse)
+ALL_NUMBERS_OF_FACTORS = tuple(pairwise((0.0, 2 ** (-16 / 3), 2**-4, 2**-2, 1.01)))
+
+
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("sharpness", [0.0, 3.0, 30.0])
+def test_blocks_whose_weights_stay_near_are_inverted_to_the_end(width, sharpness, poisoned):
+    """Keys that turn slowly: a row's weights spread over all keys before it, or nearly all fall on its own block."""
+    length = 3000
+    angle = torch.arange(length, device=CUDA)[:, None] * 0.3 ** torch.arange(width // 2, device=CUDA)
+    k = (2 * sharpness / width**0.5) ** 0.5 * torch.cat([angle.cos(), angle.sin()], -1)[None, :, None].bfloat16()
+    v = draw(3, 1, length, 1, width, width)[2]
+    scores = (k[0, :, 0].double() @ k[0, :, 0].double().T / width**0.5).tril(-1)
+    weights = scores.masked_fill(scores.new_ones(scores.shape).triu().bool(), -torch.inf).softmax(-1)
+    largest = [weights[s : s + 64, s : s + 64].nansum(-1).max() for s in range(0, length, 64)]
+    assert all(
+        any(low < size <= high for size in largest) for low, high in ALL_NUMBERS_OF_FACTORS[2 if sharpness > 3 else 0 :]
+    )
+    for options in ({"w": k}, {"tied": True}):
+        assert measure(k, k, v, form="triton", **options).worst_ratio() <= 1
+
+
 def test_beta_zero_is_causal_attention():
     q, k, v, _, alpha, _ = draw(1, 2, 1500, 4, 128, 128)
     o = deltaformer(q, k, v, beta=torch.zeros_like(alpha), form="triton")
