@@ -252,3 +252,15 @@ def test_a_remembered_call_serves_only_tensors_like_its_own(gated):
 
 def as_double(options):
     return {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+
+
+@pytest.mark.skipif("torch.cuda.device_count() < 2")
+@pytest.mark.parametrize("options", [{"tied": True}, {}, {"write": "linear", "read": "relu", "scale": 1 / 64}])
+def test_kernels_run_where_their_tensors_are(options):
+    q, k, v, *_ = draw(2, 1, 700, 2, 64, 64)
+    here = deltaformer(q, k, v, form="triton", **options)
+    for _ in range(2):  # the second call is a remembered one
+        there = deltaformer(*(x.to("cuda:1") for x in (q, k, v)), form="triton", **options)
+        assert there.device == torch.device("cuda:1")
+        assert torch.equal(there.to(here.device), here)
+        assert torch.cuda.current_device() == 0
