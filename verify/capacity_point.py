@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from snr.closed_forms import form
 from snr.estimate import Estimate
 from snr.estimators import measure
 from snr.keys import Gaussian, Sphere
 from snr.measured import Measured, Scaled
 from snr.predictions import Prediction, Predictions, predict
-from snr.similarity import BUILTIN, similarity, temperature
+from snr.similarity import BUILTIN, Similarity, similarity, temperature
 from snr.stopping import MaxSeconds, MinSamples, RelTol, Stop
+from verify.capacity_notes import place
 from verify.evidence import Claim, Evidence, Ruling, Verdict, judge
 from verify.sweep import stream_key
 
@@ -28,6 +30,7 @@ TYPICAL_WITHIN = 0.1  # a median's interval narrows slowly, and the typical valu
 LARGEST_LOG = 1e10  # float64 holds its logarithm to 1e-6, and sums of such logarithms hardly to 1e-4
 LARGEST_LOG_TYPICAL = 1e4  # beyond it the inversion's lattice is too coarse for the median
 ENOUGH_VALUES = 32  # width from which the law of the values no longer moves the median by more than 2 %
+RESOLVED_ERROR = 1e-3  # the exact recall error is accurate to 1e-6
 WEIGHTED = 2 * 128  # such products for each key of a memory of the importance-sampled estimate
 
 
@@ -80,17 +83,36 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
         "d": d,
         "n": n,
         "tau": tau,
+        "temperature": spec["tau"],
         "keys": spec["keys"],
         "heads": heads,
         "statistic": spec["statistic"],
         "predicted": predictions.to_json() | error,
         "predicted_log": {name: getattr(predictions, name).log for name in predictions.to_json()},
-        "reasons": _reasons(predictions),
-        "measured": {name: scaled_json(measured.scaled.get(name)) for name in ("mean", "importance", "median")},
-        "flags": list(measured.flags),
-        "notes": list(measured.notes),
+        "reasons": _reasons(spec, g, tau, predictions),
+        "derived": predictions.exact.method == "closed form",
+        **measured_json(measured),
         "judged": [vars(j) | {"ratio": ratio_of(j, measured)} for j in judged],
     }
+
+
+def measured_json(measured: Measured) -> dict[str, Any]:
+    """What was measured, which of it judges (`best`), and the flags with a note for each."""
+    return {
+        "measured": {name: scaled_json(measured.scaled.get(name)) for name in ("mean", "importance", "median")},
+        "best": next(name for name, scaled in measured.scaled.items() if scaled is measured.best),
+        "flags": list(measured.flags),
+        "notes": [_note(flag, note, measured) for flag, note in zip(measured.flags, measured.notes)],
+    }
+
+
+def _note(flag: str, note: str, measured: Measured) -> str:
+    """The note of a flag. A sample too small to show a tail is not said to have a heavy one."""
+    tail, draws = measured.tails["mean"], measured.scaled["mean"].estimate.samples
+    if flag == "unreached" and math.isnan(tail.index) and "tail is too heavy" in note:
+        what = "too few to tell how heavy its tail is" if tail.effective else "and none of them had any noise"
+        return f"The direct simulation wrote only {draws} memories, {what}: its interval has no upper end."
+    return note
 
 
 def stop_rule(spec: Mapping[str, Any]) -> Stop:
@@ -149,14 +171,14 @@ def _users(spec: Mapping[str, Any], tau: float) -> list[Judged]:
 
 
 def _recall_error(spec: Mapping[str, Any], kernel: str, tau: float) -> float | None:
-    """log of the exact recall error; None for another kernel than exp, and below what its accuracy of 1e-6 resolves."""
+    """log of the exact recall error; None for another kernel than exp, and below what its accuracy resolves."""
     from snr.softmax import recall_error
 
     d = spec["d"] // spec["heads"]
     if kernel not in ("exp", "cosexp") or d < 2:
         return None
     error = recall_error(spec["n"], d, tau, "sphere" if kernel == "cosexp" else spec["keys"])
-    return math.log(error) if error > 1e-3 else None
+    return math.log(error) if error > RESOLVED_ERROR else None
 
 
 def _equation(kernel: str) -> str:
@@ -180,9 +202,25 @@ def user_log(text: str, n: int, d: int, tau: float) -> float:
     return float(log)
 
 
-def _reasons(p: Predictions) -> dict[str, str]:
+def _reasons(spec: Mapping[str, Any], g: Similarity, tau: float, p: Predictions) -> dict[str, str]:
+    """Why a prediction is absent or infinite, in terms of the kernel that was given."""
     fields = {n: getattr(p, n) for n in ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")}
-    return {name: prediction.reason for name, prediction in fields.items() if prediction.reason}
+    found = {name: prediction.reason for name, prediction in fields.items() if prediction.reason}
+    width = spec["d"] // spec["heads"]
+    known = form(g, tau, width)
+    if p.exact.diverges and known and width > 2 * known.power and g.name not in BUILTIN:
+        found["exact"] = (
+            f"g(x) grows like e^(bx) with b = {known.rate:.4g}, and the mean diverges unless (1 − √2)/2 < b < "
+            "(1 + √2)/2: long keys have more noise than signal"
+        )
+    elif spec["heads"] > 1 and "d ≤" in found.get("exact", ""):
+        found["exact"] += f" (d = {width} is the width of one head)"
+    if spec["statistic"] == "recall-error":
+        found["recall_error"] = (
+            f"its exact value is known for exp of width 2 or more, and shown above {RESOLVED_ERROR:g}, which its "
+            "accuracy of 1e-6 resolves"
+        )
+    return found
 
 
 def scaled_json(scaled: Scaled | None) -> dict[str, Any] | None:
@@ -206,7 +244,8 @@ def point_claims(point: Mapping[str, Any], within: float, command: str = "") -> 
 
     command: what decides them again.
     """
-    where = f"{point['kernel']}, d = {point['d']}, N = {point['n']}, τ = {point['tau']:.4g}, {point['keys']} keys"
+    where = f"{place(point)}, {point['keys']} keys"
+    at = {name: point[name] for name in ("kernel", "d", "n", "tau")}
     claims = []
     for j in point["judged"]:
         tolerance = max(within, TYPICAL_WITHIN) if j["name"] == "typical" and point["statistic"] != "median" else within
@@ -217,7 +256,8 @@ def point_claims(point: Mapping[str, Any], within: float, command: str = "") -> 
             assumptions=("values independent of the keys, with mean 0",),
             command=command,
         )
-        claims.append(claim.decided(_ruling(j, point, tolerance)))
+        ruling = _ruling(j, point, tolerance)
+        claims.append(claim.decided(replace(ruling, numbers={**ruling.numbers, **at})))
     return claims
 
 
@@ -226,7 +266,7 @@ def _ruling(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) 
     if diverges and judged["statistic"] == "mean":
         reason = point["reasons"].get("exact", "the mean diverges")
         finite = judged["ratio"] is not None
-        if point["kernel"] not in BUILTIN:
+        if not point["derived"]:
             words = f"the quadrature finds no finite mean ({reason}), which proves nothing for any expression"
             return Ruling(Verdict.INCONCLUSIVE, Evidence.STATISTICAL, words + "; no sample shows it")
         return Ruling(
@@ -245,9 +285,11 @@ def _ruling(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) 
         f"measured/predicted = {ratio.value:.4g} in [{ratio.low:.4g}, {ratio.high:.4g}] at {ratio.confidence:.0%} "
         f"({ratio.method}, {ratio.samples} units; {ratio.guarantee.split(':')[0]})"
     )
+    numbers: dict[str, Any] = {"ratio": ratio.to_json(), "within": within}
     if verdict is Verdict.INCONCLUSIVE:
-        detail += f"; {_budget(ratio, within)}"
-    return Ruling(verdict, Evidence.STATISTICAL, detail, {"ratio": ratio.to_json(), "within": within})
+        numbers["budget"] = _budget(ratio, within)
+        detail += f"; what would decide it: {numbers['budget']}"
+    return Ruling(verdict, Evidence.STATISTICAL, detail, numbers)
 
 
 def _float(value: Any) -> Any:
@@ -258,10 +300,10 @@ def _budget(ratio: Estimate, within: float) -> str:
     """What would decide it: the interval shrinks as one over the square root of the units."""
     half = (ratio.high - ratio.low) / 2
     if not math.isfinite(half):
-        return "the interval has no upper end: this estimator cannot decide it"
+        return "cannot be told, the interval has no upper end"
     slack = abs(abs(ratio.value - 1) - within)
     if slack == 0:
-        return "it lies on the edge of what was declared"
+        return "cannot be told, the ratio lies on the edge of what was declared"
     units = math.ceil(ratio.samples * (half / slack) ** 2)
     more = units / ratio.samples
-    return f"about {units} units would decide it: --rel-tol {max(slack * 0.9, 1e-6):.1g}, {more:.1f} times the work"
+    return f"--rel-tol {max(slack * 0.9, 1e-6):.2g}, {more:.1f} times the work and time (about {units} units)"

@@ -1,15 +1,17 @@
-"""How `verify snr` shows points to a person."""
+"""How `verify snr` shows points to a person: predictions with their verdicts, measurements with their intervals."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from verify.capacity_notes import EXACT, STATISTIC, Judged, Point, missing, number, shown
 from verify.evidence import Claim, Ruling, Table, Verdict
 
-CURVE = ("kernel", "d", "N", "τ", "paper", "exact", "typical", "measured", "median", "flags")
-
+CURVE = ("kernel", "d", "N", "τ")
+COLUMNS = ("what", "value", "interval", "verdict", "measured/predicted")
 NAMES = {
     "paper": "P's closed form",
     "printed": "P eq. 17 as printed",
@@ -19,40 +21,142 @@ NAMES = {
     "typical": "typical (median)",
     "recall_error": "exact recall error of softmax",
 }
-MEASURED = {
-    "mean": "measured mean, direct",
-    "importance": "measured mean, importance-sampled",
-    "median": "measured median",
-}
+MEASURED = {"mean": "measured {}, direct", "importance": "measured {}, importance-sampled", "median": "measured median"}
 
 
-def point_table(point: Mapping[str, Any], claims: Sequence[Claim]) -> Table:
-    """One point: every prediction with its verdict, then every measurement with its interval."""
+def point_tables(point: Point, claims: Sequence[Claim]) -> list[Table]:
+    """One point: every prediction with its verdict, every measurement with its interval, and the user's formulas."""
     heads = f", {point['heads']} heads" if point["heads"] > 1 else ""
-    place = f"d = {point['d']}, N = {point['n']}, τ = {point['tau']:.4g}, {point['keys']} keys{heads}"
-    rulings = {c.id.removeprefix("snr:"): c.ruling for c in claims}
-    if (
-        point["statistic"] in EXACT and "exact" in rulings
-    ):  # judged is the exact value of the statistic that was asked for
-        rulings[EXACT[point["statistic"]]] = rulings.pop("exact")
-    logs = point.get("predicted_log", {})
-    rows = []
-    for name in [
-        *(n for n in NAMES if point["predicted"].get(n) is not None or logs.get(n) is not None),
-        *(n for n in rulings if n not in NAMES),
-    ]:
-        ruling = rulings.get(name)
-        value = number(point["predicted"].get(name), logs.get(name)) if name in NAMES else ""
-        verdict = str(ruling.verdict) if ruling else ""
-        rows.append((NAMES.get(name, name), value, "", verdict, _ratio_words(ruling)))
+    where = f"d = {point['d']}, N = {point['n']}, τ = {point['tau']:.4g}, {point['keys']} keys{heads}"
+    rulings = _rulings(point, claims)
+    wanted = [*NAMES]
+    if point["statistic"] == "recall-error":  # beside it an SNR⁻¹ would be read as what it is not
+        wanted = ["recall_error"]
+    names = [n for n in wanted if not missing(point, n) or (n in point["reasons"] and n != "printed")]
+    rows = [_predicted_row(point, name, NAMES[name], rulings.get(name)) for name in names]
+    what = "Recall error" if point["statistic"] == "recall-error" else "SNR⁻¹"
+    table = Table(f"{what} of {point['kernel']} at {where}", COLUMNS, rows + measured_rows(point, "units"))
+    return [table, *user_tables([(point, claims)])]
+
+
+def _predicted_row(point: Point, name: str, label: str, ruling: Ruling | None) -> tuple[str, ...]:
+    if missing(point, name):
+        return (label, "none", "", "", point["reasons"].get(name, ""))
+    value = number(point["predicted"].get(name), point["predicted_log"].get(name))
+    return (label, value, "", _verdict_words(ruling), _ratio_words(ruling))
+
+
+def stored_tables(point: Point, claims: Sequence[Claim], names: Mapping[str, str]) -> list[Table]:
+    """The same for keys from a file, whose predictions are others; names: how each is called."""
+    rulings = _rulings(point, claims)
+    rows = [
+        _predicted_row(point, name, label, rulings.get(name))
+        for name, label in names.items()
+        if not missing(point, name) or name in point["reasons"]
+    ]
+    title = (
+        f"SNR⁻¹ of {point['kernel']}, τ = {point['tau']:.4g}, {point['keys']}: N = {point['n']}, d = {point['d']}, "
+        f"d_eff = {point['d_eff']:.1f}"
+    )
+    return [Table(title, COLUMNS, rows + measured_rows(point, "memories")), *user_tables([(point, claims)])]
+
+
+def measured_rows(point: Point, units: str) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
     for name, label in MEASURED.items():
         if m := point["measured"][name]:
-            interval = f"[{number(m['low'], m['log_low'])}, {number(m['high'], m['log_high'])}]"
-            rows.append(
-                (label.format(point["statistic"]), number(m["value"], m["log"]), interval, "", f"{m['samples']} units")
-            )
-    columns = ("what", "value", "interval", "verdict", "measured/predicted")
-    return Table(f"SNR⁻¹ of {point['kernel']} at {place}", columns, rows)
+            what = label.format("mean" if point["statistic"] == "median" else STATISTIC[point["statistic"]])
+            rows.append((what, number(m["value"], m["log"]), _interval(m), "", f"{m['samples']} {units}"))
+    return rows
+
+
+def user_tables(judged: Judged) -> list[Table]:
+    """The user's own formulas beside what was measured; no table where there are none."""
+    several = len(judged) > 1
+    rows = []
+    for point, claims in judged:
+        rulings = _rulings(point, claims)
+        best = best_measured(point)
+        measured = f"{number(best['value'], best['log'])} {_interval(best)}"
+        for j in point["judged"]:
+            if j["source"] == "user":
+                ruling = rulings.get(j["name"])
+                value = number(None, j["log"]) if abs(j["log"]) > 700 else number(math.exp(j["log"]))
+                row = (j["name"], value, measured, _ratio_words(ruling), _verdict_words(ruling), _needed(ruling))
+                rows.append((*(_where(point) if several else ()), *row))
+    if not rows:
+        return []
+    statistic = STATISTIC[judged[0][0]["statistic"]]
+    columns = ("formula", "predicted", "measured", "measured/predicted", "verdict", "would decide it")
+    return [Table(f"Your formulas as the {statistic}", (*(CURVE if several else ()), *columns), rows)]
+
+
+def curve_tables(judged: Judged) -> list[Table]:
+    """A row a point; a row a prediction with its verdicts; and the user's formulas."""
+    statistic = judged[0][0]["statistic"]
+    names = shown(statistic)
+    short = ("paper", "typical")
+    columns = (
+        *CURVE,
+        *(n if n in short else "exact" for n in names),
+        f"measured {STATISTIC[statistic]}",
+        "median",
+        "flags",
+    )
+    rows = [_curve_row(p, names) for p, _ in judged]
+    what = "Recall error" if statistic == "recall-error" else "SNR⁻¹"
+    tables = [Table(f"{what}, predicted and measured", columns, rows)]
+    if verdicts := _verdict_rows(judged):
+        columns = ("prediction", "confirmed", "refuted", "inconclusive", "measured/predicted")
+        tables.append(Table(f"Predictions judged as the {STATISTIC[statistic]}", columns, verdicts))
+    return tables + user_tables(judged)
+
+
+def _verdict_rows(judged: Judged) -> list[tuple[str, ...]]:
+    """A row a built-in prediction: at how many points it was confirmed, refuted, left open, and its ratios' range."""
+    counts: dict[str, Counter[Verdict]] = {}
+    ratios: dict[str, list[float]] = {}
+    for point, claims in judged:
+        for name, ruling in _rulings(point, claims).items():
+            if name in NAMES and ruling:
+                counts.setdefault(name, Counter())[ruling.verdict] += 1
+                if ratio := ruling.numbers.get("ratio"):
+                    ratios.setdefault(name, []).append(float(ratio["value"]))
+    rows = []
+    for name, found in counts.items():
+        seen = ratios.get(name, [])
+        spread = f"{number(min(seen))} to {number(max(seen))}" if seen else ""
+        words = (str(found[v] or "") for v in (Verdict.CONFIRMED, Verdict.REFUTED, Verdict.INCONCLUSIVE))
+        rows.append((NAMES[name], *words, spread))
+    return rows
+
+
+def _curve_row(p: Point, names: Sequence[str]) -> tuple[str, ...]:
+    logs = p["predicted_log"]
+    predicted = ("none" if missing(p, n) else number(p["predicted"].get(n), logs.get(n)) for n in names)
+    best, median = best_measured(p), p["measured"]["median"]
+    measured = f"{number(best['value'], best['log'])} {_interval(best)}"
+    return (*_where(p), *predicted, measured, number(median["value"], median["log"]), " ".join(p["flags"]))
+
+
+def _where(p: Point) -> tuple[str, ...]:
+    return (p["kernel"], str(p["d"]), str(p["n"]), f"{p['tau']:.4g}")
+
+
+def _interval(m: Mapping[str, Any]) -> str:
+    return f"[{number(m['low'], m['log_low'])}, {number(m['high'], m['log_high'])}]"
+
+
+def _rulings(point: Point, claims: Sequence[Claim]) -> dict[str, Ruling | None]:
+    """By prediction. What is judged as exact is the exact value of the statistic that was asked for."""
+    found = {c.id.removeprefix("snr:"): c.ruling for c in claims}
+    if "exact" in found and "d_eff" not in point:
+        found[EXACT.get(point["statistic"], "exact")] = found.pop("exact")
+    return found
+
+
+def _verdict_words(ruling: Ruling | None) -> str:
+    return ruling.words if ruling else ""
 
 
 def _ratio_words(ruling: Ruling | None) -> str:
@@ -62,53 +166,11 @@ def _ratio_words(ruling: Ruling | None) -> str:
     return f"{number(ratio['value'])} [{number(ratio['low'])}, {number(ratio['high'])}]" if ratio else ruling.detail
 
 
-def curve_table(points: Sequence[Mapping[str, Any]]) -> Table:
-    """A row a point."""
-    return Table("SNR⁻¹, predicted and measured", CURVE, [_curve_row(p) for p in points])
+def _needed(ruling: Ruling | None) -> str:
+    return str(ruling.numbers.get("budget", "")) if ruling else ""
 
 
-def _curve_row(p: Mapping[str, Any]) -> tuple[str, ...]:
-    place = (p["kernel"], str(p["d"]), str(p["n"]), f"{p['tau']:.4g}")
-    logs = p.get("predicted_log", {})
-    predicted = (number(p["predicted"][name], logs.get(name)) for name in ("paper", "exact", "typical"))
-    best = best_measured(p)
-    interval = f"{number(best['value'], best['log'])} "
-    interval += f"[{number(best['low'], best['log_low'])}, {number(best['high'], best['log_high'])}]"
-    median = p["measured"]["median"]
-    return (*place, *predicted, interval, number(median["value"], median["log"]), " ".join(p["flags"]))
-
-
-def best_measured(point: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The measurement of the statistic that was asked for: importance-sampled where there is one."""
-    found = point["measured"]
-    best: Mapping[str, Any] = (
-        found["median"] if point["statistic"] == "median" else found["importance"] or found["mean"]
-    )
+def best_measured(point: Point) -> Mapping[str, Any]:
+    """The measurement of the statistic that was asked for, with the narrower interval: the one that judges."""
+    best: Mapping[str, Any] = point["measured"][point["best"]]
     return best
-
-
-EXACT = {"fixed-probe": "fixed_probe", "ratio-of-means": "ratio_of_means"}
-
-
-def number(value: Any, log: Any = None) -> str:
-    """Four digits; a power of ten from the logarithm where the number is no float."""
-    if isinstance(log, float) and math.isfinite(log) and abs(log) > 700:
-        return f"10^{log / math.log(10):.5g}"
-    if value is None:
-        return "–"
-    return "∞" if value in ("inf", math.inf) else f"{float(value):.4g}"
-
-
-def sentence(points: Sequence[Mapping[str, Any]], claims: Sequence[Claim]) -> str:
-    counts = {v: sum(c.ruling is not None and c.ruling.verdict is v for c in claims) for v in Verdict}
-    words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    text = f"Of {len(claims)} judged predictions: {words}."
-    if len(points) == 1:
-        for claim in claims:
-            ratio = claim.ruling.numbers.get("ratio") if claim.ruling else None
-            if claim.id == "snr:paper" and ratio and claim.ruling and claim.ruling.verdict is Verdict.REFUTED:
-                text += f" P's closed form is off by a factor {number(ratio['value'])} as the {points[0]['statistic']}."
-            if claim.ruling and claim.ruling.verdict is Verdict.INCONCLUSIVE:
-                text += f"\n{claim.id.removeprefix('snr:')}: {claim.ruling.detail}."
-    notes = dict.fromkeys(note for p in points for note in p["notes"])
-    return "\n".join([text, *notes])

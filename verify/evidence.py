@@ -14,6 +14,9 @@ from snr.estimate import Estimate
 __all__ = ["Claim", "Estimate", "Evidence", "Finding", "Ruling", "Table", "Verdict", "judge"]
 
 
+EXACT_WITHIN = 0.01  # the tolerance of measured/predicted up to which a value is called confirmed without a word more
+
+
 class Verdict(StrEnum):
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
@@ -36,6 +39,16 @@ class Ruling:
     evidence: Evidence
     detail: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The verdict as a person should read it: a confirmation to a coarse tolerance names the tolerance."""
+        within = self.numbers.get("within")
+        if self.verdict is Verdict.CONFIRMED and within is not None and within > EXACT_WITHIN:
+            return (
+                f"{self.verdict} within {within:.3g}" if within > 1 else f"{self.verdict} within {100 * within:.3g} %"
+            )
+        return str(self.verdict)
 
 
 @dataclass(frozen=True)

@@ -65,15 +65,18 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def integer(low: int | None = None, high: int | None = None) -> Callable[[str], int]:
+LARGEST = 2**63 - 1  # what every library underneath takes for an integer
+
+
+def integer(low: int, high: int = LARGEST) -> Callable[[str], int]:
     """A parser of integers in [low, high]."""
-    expected = "an integer" + _range_words(low, high)
+    expected = f"an integer from {low} to {high}"
 
     def parse(text: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()):
+        if not re.fullmatch(r"[+-]?[0-9]{1,40}", text.strip()):
             raise ValueError(expected)
         value = int(text)
-        if (low is not None and value < low) or (high is not None and value > high):
+        if not low <= value <= high:
             raise ValueError(expected)
         return value
 

@@ -81,7 +81,7 @@ def test_a_command_may_set_its_own_status():
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e400", "", "1.5", "٣", "0x10", "9" * 30])
 def test_integer_refuses(text):
-    with pytest.raises(ValueError, match="an integer of at least 1 and at most 100"):
+    with pytest.raises(ValueError, match="an integer from 1 to 100"):
         integer(1, 100)(text)
 
 

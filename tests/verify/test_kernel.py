@@ -77,8 +77,8 @@ def test_a_system_that_overflows_is_not_called_confirmed(capsys):
     ("argv", "message"),
     [
         (["--form", "fast"], "expected one of recurrent, parallel, chunked, triton"),
-        (["--length", "-1"], "expected an integer of at least 0"),
-        (["--d", "0"], "expected an integer of at least 1"),
+        (["--length", "-1"], "expected an integer from 0"),
+        (["--d", "0"], "expected an integer from 1"),
         (["--beta", "nan"], "expected a finite number"),
         (["--form", "triton", "--dtype", "float64"], "--form triton: does not compute in float64"),
     ],

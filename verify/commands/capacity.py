@@ -265,13 +265,13 @@ def _temperature_table(
 
 def _plot_temperatures(options: Options, curves: Points) -> None:
     from verify.report.exhibits.capacity import draw_temperatures
-    from verify.report.style import write_figure
+    from verify.report.style import save
 
     first = next(name for name in options.kernel if name in CONDENSING)
     rows = [c for c in curves if c["kernel"] == first and c["statistic"] != "typical, keys of norm √d"]
     figure = draw_temperatures({"rows": rows, "d": options.dk[0]})
     figure.axes[0].set_ylabel(f"(ln N)/d of {first} at d = {options.dk[0]}, SNR⁻¹ = {options.level:g}")
-    write_figure(figure, options.plot, Path(options.plot).suffix[1:])
+    save(figure, options.plot)
 
 
 def _summary(options: Options) -> str:
@@ -282,7 +282,7 @@ def _summary(options: Options) -> str:
 
 def _plot(options: Options, points: Points) -> None:
     from verify.report.exhibits.capacity import draw_capacity
-    from verify.report.style import write_figure
+    from verify.report.style import save
 
     rows = [
         {"kernel": p["kernel"], "statistic": s, "d": p["d"], "log_n": p["log_n"][s]}
@@ -290,4 +290,4 @@ def _plot(options: Options, points: Points) -> None:
         for s in options.statistic
         if p["log_n"][s] is not None and math.isfinite(p["log_n"][s])
     ]
-    write_figure(draw_capacity({"rows": rows, "level": options.level}), options.plot, Path(options.plot).suffix[1:])
+    save(draw_capacity({"rows": rows, "level": options.level}), options.plot)

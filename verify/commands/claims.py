@@ -78,7 +78,11 @@ def _order(decided: list[Claim]) -> list[str]:
 
 def _row(claim: Claim) -> tuple[str, ...]:
     row = claim.to_json()
-    return (claim.id, claim.source, row["verdict"], row["evidence"], f"{row['detail']}\n$ {row['command']}")
+    return (claim.id, claim.source, _verdict(claim), row["evidence"], f"{row['detail']}\n$ {row['command']}")
+
+
+def _verdict(claim: Claim) -> str:
+    return claim.ruling.words if claim.ruling else ""
 
 
 SOURCES = (
@@ -108,7 +112,7 @@ def markdown(decided: Sequence[Claim]) -> str:
 def cells(claim: Claim) -> list[str]:
     """One row of the Markdown table: its cells, with nothing in them that would end a cell."""
     row = claim.to_json()
-    row["why"] = row["detail"]
+    row |= {"why": row["detail"], "verdict": _verdict(claim)}
     if claim.assumptions:
         row["statement"] += f" (assuming {'; '.join(claim.assumptions)})"
     if claim.repairs:

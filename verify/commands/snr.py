@@ -80,19 +80,20 @@ def run(options: Options, session: Session) -> Finding:
     specs = _specs(options)
     points = _points(options, specs, session)
     files = _draw(options, points)
+    from verify.capacity_notes import sentences
     from verify.capacity_point import point_claims
-    from verify.capacity_tables import curve_table, point_table, sentence
+    from verify.capacity_tables import NAMES, curve_tables, point_tables
 
-    claims = [claim for point in points for claim in point_claims(point, options.within, session.command)]
-    summary, cut = sentence(points, claims), len(points) < len(specs)
+    judged = [(point, point_claims(point, options.within, session.command)) for point in points]
+    summary, cut = sentences(judged, NAMES), len(points) < len(specs)
     if cut:
         summary += f"\nInterrupted: {len(points)} of {len(specs)} points were finished."
     return Finding(
         "snr",
         _spec(options),
         points=points,
-        claims=claims,
-        tables=[point_table(points[0], claims) if len(points) == 1 else curve_table(points)],
+        claims=[claim for _, found in judged for claim in found],
+        tables=point_tables(*judged[0]) if len(judged) == 1 else curve_tables(judged),
         summary=summary,
         files=files,
         status=130 if cut else None,
@@ -115,7 +116,8 @@ def _check(options: Options) -> None:
     for text in options.tau:
         with blame("--tau", text):
             temperature(text)
-    _check_formulas(options)
+    if options.keys in ("gaussian", "sphere"):
+        _check_grid(options)
     if options.plot:
         if not options.plot.endswith((".svg", ".png")):
             raise BadInput(f"--plot {options.plot}: expected a file name that ends in .svg or .png")
@@ -124,7 +126,7 @@ def _check(options: Options) -> None:
         check_writable("--records", options.records)
 
 
-def _check_formulas(options: Options) -> None:
+def _check_grid(options: Options) -> None:
     """Temperatures and the user's predictions at every place of the grid, and the grid's own limits."""
     from snr.similarity import temperature
     from verify.capacity_point import user_log

@@ -1,6 +1,8 @@
 """One look for every figure: Okabe-Ito colours that colour-blind readers can tell apart, one colour a kernel."""
 
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +24,34 @@ KERNEL_COLOURS = {
     "cubic": SKY,
 }
 MARKERS = {"linear": "o", "relu": "s", "exp": "^", "solu": "D", "softmax": "^", "round": "v", "cubic": "P"}
+# the series' own colours, neighbours far apart in hue and in grey; nine markers and seven colours make 63 looks
+_COLOURS = (BLUE, ORANGE, VERMILION, SKY, GREEN, PURPLE, BLACK)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn: its lines and its marks alike."""
+
+    colour: str
+    marker: str
+
+
+def series_looks(count: int) -> list[Look]:
+    """So many looks; the marker alone tells nine series apart without colour."""
+    return [Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in range(count)]
+
+
+def kernel_looks(kernels: Sequence[str]) -> dict[str, Look]:
+    """The look of each kernel: that of its name everywhere, and for expressions what the others leave."""
+    names = list(dict.fromkeys(kernels))
+    found = {k: Look(KERNEL_COLOURS[k], MARKERS[k]) for k in names if k in KERNEL_COLOURS}
+    colours = [c for c in (*_COLOURS, YELLOW) if c not in {look.colour for look in found.values()}] or [*_COLOURS]
+    markers = [m for m in _MARKERS if m not in {look.marker for look in found.values()}]
+    others = [k for k in names if k not in found]
+    found |= {k: Look(colours[i % len(colours)], markers[i % len(markers)]) for i, k in enumerate(others)}
+    return {k: found[k] for k in names}
+
 
 _UNDATED: dict[str, Any] = {"Date": None}
 STYLE: dict[Any, Any] = {

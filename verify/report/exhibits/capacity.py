@@ -45,18 +45,20 @@ def capacities(quick: bool) -> dict[str, Any]:
 
 
 def draw_capacity(numbers: dict[str, Any]) -> Figure:
-    """log10 N against d from rows of kernel, statistic, d, log_n; typical values as markers, the rest as lines."""
+    """log10 N against d from rows of kernel, statistic, d, log_n; typical values as open marks, the rest as lines."""
+    from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogLocator, NullFormatter
 
-    from verify.report.style import BLACK, KERNEL_COLOURS, MARKERS, new_figure
+    from verify.report.style import BLACK, kernel_looks, new_figure
     from verify.report.svg import name_points
 
     figure, axes = new_figure()
     rows = numbers["rows"]
     kernels = list(dict.fromkeys(r["kernel"] for r in rows))
     statistics = list(dict.fromkeys(r["statistic"] for r in rows))
-    for kernel in kernels:
-        colour = KERNEL_COLOURS.get(kernel, BLACK)
+    looks = kernel_looks(kernels)
+    for kernel, look in looks.items():
         for statistic in statistics:
             chosen = [r for r in rows if r["kernel"] == kernel and r["statistic"] == statistic]
             marked = statistic == "typical"
@@ -64,24 +66,30 @@ def draw_capacity(numbers: dict[str, Any]) -> Figure:
                 [r["d"] for r in chosen],
                 [r["log_n"] / math.log(10) for r in chosen],
                 linestyle="none" if marked else STYLES[statistic],
-                marker=MARKERS.get(kernel, "o") if marked else ".",
-                markersize=6 if marked else 3,
-                markerfacecolor="none" if marked else colour,
-                color=colour,
-                label=kernel if statistic == statistics[0] else None,
+                marker=look.marker,
+                markersize=6 if marked else 2.5,
+                markerfacecolor="none" if marked else look.colour,
+                color=look.colour,
             )
             name_points(line, [f"{kernel}, {NAMES[statistic]}, d = {r['d']}: N = e^{r['log_n']:.3f}" for r in chosen])
     axes.set(xscale="log", yscale="log", xlabel="key width d", ylabel="log₁₀ N")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_major_formatter("{x:g}")
-    handles = [Line2D([], [], color=KERNEL_COLOURS.get(k, BLACK), label=k) for k in kernels]
-    handles += [
-        Line2D([], [], color=BLACK, linestyle="none", marker="o", markerfacecolor="none", label=NAMES[s])
-        if s == "typical"
-        else Line2D([], [], color=BLACK, linestyle=STYLES[s], label=NAMES[s])
-        for s in statistics
+    handles: list[Any] = [
+        Line2D([], [], color=k.colour, marker=k.marker, markersize=6, markerfacecolor="none") for k in looks.values()
     ]
-    axes.legend(handles=handles, fontsize=7, ncols=2)
+    for s in statistics:
+        marks = [
+            Line2D([], [], color=BLACK, linestyle="none", marker=k.marker, markerfacecolor="none", markersize=5)
+            for k in looks.values()
+        ]
+        handles.append(tuple(marks[:3]) if s == "typical" else Line2D([], [], color=BLACK, linestyle=STYLES[s]))
+    labels = kernels + [NAMES[s] for s in statistics]
+    axes.legend(handles, labels, handler_map={tuple: HandlerTuple(None)}, fontsize=7, ncols=2, handlelength=2.6)
+    if not rows:
+        axes.text(0.5, 0.5, "no finite number of pairs", transform=axes.transAxes, ha="center")
     return figure
 
 
@@ -121,12 +129,12 @@ def draw_temperatures(numbers: dict[str, Any]) -> Figure:
 
     figure, axes = new_figure()
     rows = numbers["rows"]
-    looks = ((BLUE, "--", None), (BLUE, "-", None), (VERMILION, "-", "^"), (GREEN, "-", None))
+    looks = ((BLUE, "--", "o"), (BLUE, "-", "s"), (VERMILION, "-", "^"), (GREEN, "-", "D"))
     labels = list(dict.fromkeys(r["statistic"] for r in rows))
     for label, (colour, style, marker) in zip(labels, looks):
         chosen = [r for r in rows if r["statistic"] == label]
         taus, heights = [r["tau"] for r in chosen], [r["log_n/d"] for r in chosen]
-        (line,) = axes.plot(taus, heights, style, color=colour, marker=marker or ".", markersize=4, label=label)
+        (line,) = axes.plot(taus, heights, style, color=colour, marker=marker, markersize=3.5, label=label)
         name_points(line, [f"{label}, tau = {t:.3g}: ln N = {h:.3f} d" for t, h in zip(taus, heights)])
     taus = sorted({r["tau"] for r in rows})
     line = [2 / t**2 for t in taus]
