@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from verify.claims import by_section, section_of
+from verify.commands.claims import SOURCES
 from verify.evidence import Claim, Verdict
 from verify.report.build import Plate, Report
 from verify.report.exhibits import SECTIONS
@@ -47,11 +48,15 @@ def render(report: Report, origin: Mapping[str, Any]) -> str:
         for name in SECTIONS
         if (plates := [_plate(p) for p in report.plates if p.exhibit.section == name])
     ]
-    claims = [claim.to_json() | {"section": section_of(claim)} for claim in by_section(report.claims)]
+    claims = [
+        claim.to_json() | {"section": section_of(claim), "words": claim.ruling.words if claim.ruling else ""}
+        for claim in by_section(report.claims)
+    ]
     return environment.get_template("page.html.j2").render(
         mode=report.mode,
         sections=sections,
         claims=claims,
+        sources=SOURCES,
         ledger_sections=list(dict.fromkeys(c["section"] for c in claims)),
         counts=counts(report.claims),
         headlines=_headlines(report.plates),
