@@ -56,6 +56,13 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
     d_v = spec["d_v"] if spec["values"] == "gaussian" else None
     with ThreadPoolExecutor(1) as beside:  # predictions take tenths of a second on one core
         predicted = beside.submit(predict, g, n, d, tau, spec["keys"], heads=heads, d_v=d_v)
+
+        def show(estimate: Estimate) -> None:
+            if predicted.done():
+                predicted.result()  # what it refuses is refused now, not when the time is over
+            if progress:
+                progress(estimate)
+
         measured = measure(
             g,
             n,
@@ -69,7 +76,7 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
             point=stream_key(
                 {k: v for k, v in spec.items() if k not in ("predict", "within", "rel_tol", "max_seconds")}
             ),
-            progress=progress,
+            progress=show,
             confidence=spec["confidence"],
             values=spec["values"],
             d_v=spec["d_v"],
@@ -89,7 +96,7 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
         "statistic": spec["statistic"],
         "predicted": predictions.to_json() | error,
         "predicted_log": {name: getattr(predictions, name).log for name in predictions.to_json()},
-        "reasons": _reasons(spec, g, tau, predictions),
+        "reasons": _reasons(spec, g, predictions),
         "derived": predictions.exact.method == "closed form",
         **measured_json(measured),
         "judged": [vars(j) | {"ratio": ratio_of(j, measured)} for j in judged],
@@ -202,24 +209,29 @@ def user_log(text: str, n: int, d: int, tau: float) -> float:
     return float(log)
 
 
-def _reasons(spec: Mapping[str, Any], g: Similarity, tau: float, p: Predictions) -> dict[str, str]:
-    """Why a prediction is absent or infinite, in terms of the kernel that was given."""
-    fields = {n: getattr(p, n) for n in ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")}
-    found = {name: prediction.reason for name, prediction in fields.items() if prediction.reason}
-    width = spec["d"] // spec["heads"]
-    known = form(g, tau, width)
-    if p.exact.diverges and known and width > 2 * known.power and g.name not in BUILTIN:
-        found["exact"] = (
-            f"g(x) grows like e^(bx) with b = {known.rate:.4g}, and the mean diverges unless (1 − √2)/2 < b < "
-            "(1 + √2)/2: long keys have more noise than signal"
-        )
-    elif spec["heads"] > 1 and "d ≤" in found.get("exact", ""):
-        found["exact"] += f" (d = {width} is the width of one head)"
+def _reasons(spec: Mapping[str, Any], g: Similarity, p: Predictions) -> dict[str, str]:
+    found = reasons(g, p)
     if spec["statistic"] == "recall-error":
         found["recall_error"] = (
             f"its exact value is known for exp of width 2 or more, and shown above {RESOLVED_ERROR:g}, which its "
             "accuracy of 1e-6 resolves"
         )
+    return found
+
+
+def reasons(g: Similarity, p: Predictions) -> dict[str, str]:
+    """Why a prediction is absent or infinite, in terms of the kernel that was given."""
+    fields = {n: getattr(p, n) for n in ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")}
+    found = {name: prediction.reason for name, prediction in fields.items() if prediction.reason}
+    width = p.d // p.heads
+    known = form(g, p.tau, width)
+    if p.exact.diverges and known and width > 2 * known.power and g.name not in BUILTIN:
+        found["exact"] = (
+            f"g(x) grows like e^(bx) with b = {known.rate:.4g}, and the mean diverges unless (1 − √2)/2 < b < "
+            "(1 + √2)/2: long keys have more noise than signal"
+        )
+    elif p.heads > 1 and "d ≤" in found.get("exact", ""):
+        found["exact"] += f" (d = {width} is the width of one head)"
     return found
 
 

@@ -107,7 +107,7 @@ def curve_tables(judged: Judged) -> list[Table]:
     what = "Recall error" if statistic == "recall-error" else "SNR⁻¹"
     tables = [Table(f"{what}, predicted and measured", columns, rows)]
     if verdicts := _verdict_rows(judged):
-        columns = ("prediction", "confirmed", "refuted", "inconclusive", "measured/predicted")
+        columns = ("prediction", "within", "confirmed", "refuted", "inconclusive", "measured/predicted")
         tables.append(Table(f"Predictions judged as the {STATISTIC[statistic]}", columns, verdicts))
     return tables + user_tables(judged)
 
@@ -116,9 +116,11 @@ def _verdict_rows(judged: Judged) -> list[tuple[str, ...]]:
     """A row a built-in prediction: at how many points it was confirmed, refuted, left open, and its ratios' range."""
     counts: dict[str, Counter[Verdict]] = {}
     ratios: dict[str, list[float]] = {}
+    within: dict[str, float | None] = {}
     for point, claims in judged:
         for name, ruling in _rulings(point, claims).items():
             if name in NAMES and ruling:
+                within[name] = ruling.numbers.get("within", within.get(name))
                 counts.setdefault(name, Counter())[ruling.verdict] += 1
                 if ratio := ruling.numbers.get("ratio"):
                     ratios.setdefault(name, []).append(float(ratio["value"]))
@@ -126,8 +128,9 @@ def _verdict_rows(judged: Judged) -> list[tuple[str, ...]]:
     for name, found in counts.items():
         seen = ratios.get(name, [])
         spread = f"{number(min(seen))} to {number(max(seen))}" if seen else ""
+        declared = within[name]
         words = (str(found[v] or "") for v in (Verdict.CONFIRMED, Verdict.REFUTED, Verdict.INCONCLUSIVE))
-        rows.append((NAMES[name], *words, spread))
+        rows.append((NAMES[name], "" if declared is None else f"{declared:g}", *words, spread))
     return rows
 
 

@@ -64,6 +64,7 @@ def _main(arguments: list[str], mute: bool) -> int:
         raise BadInput("--json -: standard output is closed")
     if output.json not in ("", "-"):
         check_writable("--json", output.json)
+        _check_own_file(output.json, read_options(namespace, command.Options))
     session = Session(argv=["python", "-m", "verify", *arguments], quiet=output.quiet or output.json == "-")
     try:
         finding: Finding = command.run(read_options(namespace, command.Options), session)
@@ -73,6 +74,15 @@ def _main(arguments: list[str], mute: bool) -> int:
     if finding.status == INTERRUPTED:
         complain("interrupted")
     return _status(finding, output.strict)
+
+
+def _check_own_file(path: str, options: Any) -> None:
+    """Raise BadInput where --json would overwrite a file that another option reads or writes."""
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if isinstance(value, str) and value and os.path.realpath(value) == os.path.realpath(path):
+            name = field.name.rstrip("_").replace("_", "-")
+            raise BadInput(f"--json {path}: the same file as --{name}")
 
 
 def _parser(modules: dict[str, ModuleType]) -> Parser:

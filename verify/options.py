@@ -131,6 +131,7 @@ def add_options(parser: argparse._ActionsContainer, options: type) -> None:
         }
         if meta["many"]:
             keywords["nargs"] = "+"
+            keywords["action"] = "extend"  # --dk 8 --dk 16 is --dk 8 16
         if not required:
             keywords["default"] = argparse.SUPPRESS  # a default is a value already: argparse would parse it as text
             if meta["positional"]:
@@ -143,7 +144,8 @@ def add_options(parser: argparse._ActionsContainer, options: type) -> None:
 def read_options(namespace: argparse.Namespace, options: type) -> Any:
     """The instance of `options` that the parsed arguments describe."""
     given = {f.name: getattr(namespace, f.name) for f in dataclasses.fields(options) if hasattr(namespace, f.name)}
-    return options(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    many = {name: tuple(dict.fromkeys(value)) for name, value in given.items() if isinstance(value, list)}
+    return options(**given | many)  # a value given twice is one
 
 
 def _argument_type(parse: Callable[[str], Any], choices: Sequence[str] | None) -> Callable[[str], Any]:

@@ -76,9 +76,10 @@ class Records:
         self.manifest = self.path.with_name(self.path.name + ".manifest.json")
         name = spec_hash(spec)
         if self.manifest.exists():
-            found = self._manifest_hash()
+            found, begun = self._manifest()
             if found != name:
-                raise ValueError(f"holds points of another spec ({found}, not {name}); choose another file")
+                other = _different(begun, jsonable(spec))
+                raise ValueError(f"holds points of another spec (other {other}); choose another file")
         elif self.path.exists() and self.path.stat().st_size:
             raise ValueError("exists without its manifest; choose another file")
         else:
@@ -86,9 +87,11 @@ class Records:
             write_whole(self.manifest, text + "\n")
         self._points = dict(self._read())
 
-    def _manifest_hash(self) -> str:
+    def _manifest(self) -> tuple[str, Any]:
+        """The hash of the spec that the file was begun with, and the spec."""
         try:
-            return str(json.loads(self.manifest.read_text())["spec_hash"])
+            found = json.loads(self.manifest.read_text())
+            return str(found["spec_hash"]), found.get("spec")
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"its manifest {self.manifest.name} cannot be read; choose another file") from None
 
@@ -100,9 +103,13 @@ class Records:
         if len(whole) < len(raw):
             with self.path.open("r+b") as stream:
                 stream.truncate(len(whole))
-        for line in whole.splitlines():
-            record = json.loads(line)
-            yield record["key"], record["point"]
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                record = json.loads(line)
+                key, point = str(record["key"]), dict(record["point"])
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(f"line {number} is no finished point; take it out or choose another file") from None
+            yield key, point
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The finished point of that key, or None."""
@@ -118,3 +125,11 @@ class Records:
 
     def __len__(self) -> int:
         return len(self._points)
+
+
+def _different(begun: Any, spec: Mapping[str, Any]) -> str:
+    """The names of what differs between two specs."""
+    if not isinstance(begun, Mapping):
+        return "spec"
+    names = [name for name in dict.fromkeys([*begun, *spec]) if begun.get(name) != spec.get(name)]
+    return ", ".join(name.replace("_", "-") for name in names) or "spec"

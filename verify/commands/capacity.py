@@ -53,6 +53,8 @@ class Options:
 def run(options: Options, session: Session) -> Finding:
     from snr.similarity import similarity, temperature
 
+    if options.n and options.simulate:
+        raise BadInput("--simulate: measures the widths of --dk; expected without --n")
     if options.plot and options.temperature and not set(options.kernel) & set(CONDENSING):
         raise BadInput(f"--plot with --temperature: for the kernels {' and '.join(CONDENSING)}")
     if options.plot and options.n:
@@ -65,6 +67,8 @@ def run(options: Options, session: Session) -> Finding:
     for text in options.kernel:
         with blame("--kernel", text):
             kernels.append(similarity(text))
+    if options.temperature and not any(kernel.uses_tau for kernel in kernels):
+        raise BadInput(f"--temperature: expected a --kernel with tau in it, not only {', '.join(options.kernel)}")
     with blame("--tau", options.tau):
         tau = temperature(options.tau)
         for d in options.dk:
@@ -83,7 +87,7 @@ def run(options: Options, session: Session) -> Finding:
         _plot_temperatures(options, curves)
     elif files:
         _plot(options, points)
-    return Finding("capacity", asdict(options), points=points, tables=tables, summary=_summary(options), files=files)
+    return Finding("capacity", asdict(options), points=points, tables=tables, summary=_summary(options, points), files=files)
 
 
 def _capacities(
@@ -100,12 +104,23 @@ def _capacities(
                     name: log_pairs(kernel, d, tau(d), options.level, name, options.keys) for name in options.statistic
                 }
             point: dict[str, Any] = {"kernel": kernel.name, "d": d, "tau": tau(d), "keys": options.keys}
-            point |= {"level": options.level, "log_n": logs}
+            absent = [name for name, log in logs.items() if log is None]
+            why = _why_none(kernel, d, tau(d), options.keys, absent) if absent else {}
+            point |= {"level": options.level, "log_n": logs, "reasons": why}
             if options.simulate:
                 exact = logs.get("exact", log_pairs(kernel, d, tau(d), options.level, "exact", options.keys))
                 point["measured"] = _measured(options, kernel, d, tau(d), exact, len(points), session)
             points.append(point)
     return points
+
+
+def _why_none(kernel: Similarity, d: int, tau: float, keys: str, absent: list[str]) -> dict[str, str]:
+    """Why a statistic has no number of pairs."""
+    from snr.predictions import predict
+    from verify.capacity_point import reasons
+
+    found = reasons(kernel, predict(kernel, 2, d, tau, keys, typical="typical" in absent))
+    return {name: found.get(name, "it does not reach the level") for name in absent}
 
 
 def _measured(
@@ -274,10 +289,25 @@ def _plot_temperatures(options: Options, curves: Points) -> None:
     save(figure, options.plot)
 
 
-def _summary(options: Options) -> str:
+def _summary(options: Options, points: Points) -> str:
     if options.n:
-        return "d is the smallest width whose capacity at the level is N or more."
-    return "N is a real number; – means that the statistic is infinite or has no formula there."
+        return "d is the smallest width whose capacity at the level is N or more; – means that none up to 16384 is."
+    lines = ["N is a real number."]
+    if any(log is not None and log <= FEWEST for p in points for log in p["log_n"].values()):
+        lines[0] += " ≤ 2: a single other pair makes more noise than the level."
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for p in points:
+        for name, why in p["reasons"].items():
+            told.setdefault((p["kernel"], name, why), []).append(str(p["d"]))
+    lines += [f"{kernel}, N {name}: none at d = {', '.join(ds)}: {why}." for (kernel, name, why), ds in told.items()]
+    skipped = _without_temperature(options) if options.temperature else []
+    return "\n".join(lines + [f"{name} has no temperature." for name in skipped])
+
+
+def _without_temperature(options: Options) -> list[str]:
+    from snr.similarity import similarity
+
+    return [text for text in options.kernel if not similarity(text).uses_tau]
 
 
 def _plot(options: Options, points: Points) -> None:

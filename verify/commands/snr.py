@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from snr.estimate import Estimate
 
 DK, N = (64,), (1024,)
+LAYOUT = 2  # of a kept point; points of another layout cannot be shown
 MOST_GIGABYTES = 8  # of keys and values, of which one memory is held whole
 STATISTICS = ("mean", "fixed-probe", "ratio-of-means", "median", "recall-error")
 
@@ -118,7 +120,11 @@ def _check(options: Options) -> None:
             temperature(text)
     if options.keys in ("gaussian", "sphere"):
         _check_grid(options)
+    if options.derive and (given := options.plot or options.records):
+        raise BadInput(f"--derive: measures nothing to keep in {given}; expected without --plot and --records")
     if options.plot:
+        if options.records and os.path.realpath(options.plot) == os.path.realpath(options.records):
+            raise BadInput(f"--plot {options.plot}: the same file as --records")
         if not options.plot.endswith((".svg", ".png")):
             raise BadInput(f"--plot {options.plot}: expected a file name that ends in .svg or .png")
         check_writable("--plot", options.plot)
@@ -166,7 +172,8 @@ def _points(options: Options, specs: Sequence[dict[str, Any]], session: Session)
     records = None
     if options.records:
         with blame("--records", options.records):
-            records = Records(Path(options.records), _spec(options), session.provenance(_spec(options)))
+            spec = _spec(options) | {"layout": LAYOUT}
+            records = Records(Path(options.records), spec, session.provenance(spec))
     found: dict[str, dict[str, Any]] = {}
     here = options.workers == 1 and not options.scheduler
 
