@@ -58,7 +58,8 @@ def sentences(judged: Judged, names: Mapping[str, str]) -> str:
     """
     lines = [_verdicts(judged, names), *_undecided(judged, names)]
     places = _Places(judged)
-    if len(judged) > 1:  # the table of a single point has a row for each
+    if len(judged) > 1 and all(name in names for name in shown(judged[0][0]["statistic"])):
+        # where every point has a table of its own, as with keys from a file, it has a row for each
         lines += places.merged(_why_missing(judged, names))
     kinds: dict[str, dict[str, None]] = {}
     noted: list[tuple[str, Point]] = []
@@ -134,9 +135,17 @@ def _verdicts(judged: Judged, names: Mapping[str, str]) -> str:
             ratio = claim.ruling.numbers.get("ratio") if claim.ruling else None
             if claim.id == "snr:paper" and ratio and claim.ruling and claim.ruling.verdict is Verdict.REFUTED:
                 bounded = ratio["high"] not in ("inf", math.inf)
-                factor = number(ratio["value"]) if bounded else f"of at least {number(ratio['low'])}"
+                factor = _factor(point, ratio["value"]) if bounded else f"of at least {number(ratio['low'])}"
                 text += f" P's closed form is off by a factor {factor} as the {STATISTIC[point['statistic']]}."
     return text
+
+
+def _factor(point: Point, value: Any) -> str:
+    """measured/predicted for P's closed form, as a power of ten where it is no float."""
+    if value not in (0, "inf", math.inf):
+        return number(value)
+    paper = next(j["log"] for j in point["judged"] if j["name"] == "paper")
+    return number(None, float(point["measured"][point["best"]]["log"]) - paper)
 
 
 def _none_judged(judged: Judged, names: Mapping[str, str]) -> str:

@@ -268,13 +268,13 @@ def point_claims(point: Mapping[str, Any], within: float, command: str = "") -> 
             assumptions=("values independent of the keys, with mean 0",),
             command=command,
         )
-        ruling = _ruling(j, point, tolerance)
+        ruling = ruling_on(j, point, tolerance)
         claims.append(claim.decided(replace(ruling, numbers={**ruling.numbers, **at})))
     return claims
 
 
-def _ruling(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) -> Ruling:
-    diverges = point["predicted"]["exact"] == "inf"
+def ruling_on(judged: Mapping[str, Any], point: Mapping[str, Any], within: float) -> Ruling:
+    diverges = point["predicted"].get("exact") in ("inf", math.inf)
     if diverges and judged["statistic"] == "mean":
         reason = point["reasons"].get("exact", "the mean diverges")
         finite = judged["ratio"] is not None
@@ -308,6 +308,12 @@ def _float(value: Any) -> Any:
     return {"inf": math.inf, "-inf": -math.inf}.get(value, value) if isinstance(value, str) else value
 
 
+def _floor(tolerance: float) -> float:
+    """Rounded down to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(tolerance)) - 1)
+    return math.floor(tolerance / unit) * unit
+
+
 def _budget(ratio: Estimate, within: float) -> str:
     """What would decide it: the interval shrinks as one over the square root of the units."""
     half = (ratio.high - ratio.low) / 2
@@ -316,6 +322,8 @@ def _budget(ratio: Estimate, within: float) -> str:
     slack = abs(abs(ratio.value - 1) - within)
     if slack == 0:
         return "cannot be told, the ratio lies on the edge of what was declared"
+    if ratio.value <= 0:
+        return "cannot be told, nothing but zeros was measured"
     units = math.ceil(ratio.samples * (half / slack) ** 2)
     more = units / ratio.samples
-    return f"--rel-tol {max(slack * 0.9, 1e-6):.2g}, {more:.1f} times the work and time (about {units} units)"
+    return f"--rel-tol {_floor(min(0.9 * slack / ratio.value, 1.0)):g}, {more:.1f} times the work and time (about {units} units)"

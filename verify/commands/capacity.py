@@ -87,7 +87,9 @@ def run(options: Options, session: Session) -> Finding:
         _plot_temperatures(options, curves)
     elif files:
         _plot(options, points)
-    return Finding("capacity", asdict(options), points=points, tables=tables, summary=_summary(options, points), files=files)
+    return Finding(
+        "capacity", asdict(options), points=points, tables=tables, summary=_summary(options, points), files=files
+    )
 
 
 def _capacities(

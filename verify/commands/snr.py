@@ -120,8 +120,8 @@ def _check(options: Options) -> None:
             temperature(text)
     if options.keys in ("gaussian", "sphere"):
         _check_grid(options)
-    if options.derive and (given := options.plot or options.records):
-        raise BadInput(f"--derive: measures nothing to keep in {given}; expected without --plot and --records")
+    if options.derive and options.plot:
+        raise BadInput(f"--plot {options.plot}: --derive measures nothing to draw; expected without it")
     if options.plot:
         if options.records and os.path.realpath(options.plot) == os.path.realpath(options.records):
             raise BadInput(f"--plot {options.plot}: the same file as --records")
@@ -172,8 +172,8 @@ def _points(options: Options, specs: Sequence[dict[str, Any]], session: Session)
     records = None
     if options.records:
         with blame("--records", options.records):
-            spec = _spec(options) | {"layout": LAYOUT}
-            records = Records(Path(options.records), spec, session.provenance(spec))
+            kept = _spec(options) | {"layout": LAYOUT}
+            records = Records(Path(options.records), kept, session.provenance(kept))
     found: dict[str, dict[str, Any]] = {}
     here = options.workers == 1 and not options.scheduler
 
