@@ -326,4 +326,5 @@ def _budget(ratio: Estimate, within: float) -> str:
         return "cannot be told, nothing but zeros was measured"
     units = math.ceil(ratio.samples * (half / slack) ** 2)
     more = units / ratio.samples
-    return f"--rel-tol {_floor(min(0.9 * slack / ratio.value, 1.0)):g}, {more:.1f} times the work and time (about {units} units)"
+    tolerance = _floor(min(0.9 * slack / ratio.value, 1.0))
+    return f"--rel-tol {tolerance:g}, {more:.1f} times the work and time (about {units} units)"

@@ -45,9 +45,7 @@ class Ruling:
         """The verdict as a person should read it: a confirmation to a coarse tolerance names the tolerance."""
         within = self.numbers.get("within")
         if self.verdict is Verdict.CONFIRMED and within is not None and within > EXACT_WITHIN:
-            return (
-                f"{self.verdict} within {within:.3g}" if within > 1 else f"{self.verdict} within {100 * within:.3g} %"
-            )
+            return f"{self.verdict} ±{100 * within:.3g} %"
         return str(self.verdict)
 
 

@@ -46,19 +46,22 @@ def test_each_series_has_its_own_colour_and_marker_on_lines_and_measurements(gri
     """Four series over d, two over N; a line goes through one point an abscissa, and its series' marks are alike."""
     points = grid if axis == "d" else [p for p in grid if p["d"] == 8]
     figure = draw_curves(points)
-    lines = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 1.1]
-    looks = {(line.get_color(), line.get_marker()) for line in lines}
+    drawn = figure.axes[0].lines
+    lines = [line for line in drawn if len(line.get_xdata()) == 2 and line.get_linestyle() != "None"]
+    middles = [line for line in drawn if line.get_markersize() == 3]
+    assert [line.get_color() for line in middles] == [line.get_color() for line in lines]
+    looks = {(line.get_color(), line.get_marker()) for line in middles}
     assert len(looks) == (4 if axis == "d" else 2)
     assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == len(looks)
     assert all(len(set(line.get_xdata())) == 2 for line in lines)  # no zigzag between temperatures
-    marks = {(line.get_color(), line.get_marker()) for line in figure.axes[0].lines}
+    marks = {(line.get_color(), line.get_marker()) for line in drawn}
     assert {look for look in marks if look[1] not in ("_", "None", "|", "")} == looks
 
 
 def test_the_legend_shows_the_looks_that_are_drawn(grid):
     figure = draw_curves([p for p in grid if p["d"] == 8])
     legend = figure.axes[0].get_legend()
-    drawn = {(line.get_color(), line.get_marker()) for line in figure.axes[0].lines if line.get_linewidth() > 1.1}
+    drawn = {(line.get_color(), line.get_marker()) for line in figure.axes[0].lines if line.get_markersize() == 3}
     shown = {
         (handle.get_color(), handle.get_marker())
         for handle, text in zip(legend.legend_handles, legend.get_texts())

@@ -164,7 +164,7 @@ def test_a_sweep_shows_the_exact_value_of_its_own_statistic():
 @pytest.mark.parametrize(
     ("ruling", "words"),
     [
-        (Ruling(Verdict.CONFIRMED, Evidence.STATISTICAL, "", {"within": 0.2}), "confirmed within 20 %"),
+        (Ruling(Verdict.CONFIRMED, Evidence.STATISTICAL, "", {"within": 0.2}), "confirmed ±20 %"),
         (Ruling(Verdict.CONFIRMED, Evidence.STATISTICAL, "", {"within": 0.01}), "confirmed"),
         (Ruling(Verdict.CONFIRMED, Evidence.PROOF, ""), "confirmed"),
         (Ruling(Verdict.REFUTED, Evidence.STATISTICAL, "", {"within": 0.2}), "refuted"),

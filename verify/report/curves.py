@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,7 +62,7 @@ def draw_curves(points: Sequence[Point]) -> Figure:
     axes.set_xlabel(AXES[axis])
     axes.set_ylabel(_what(points))
     _say_if_empty(axes)
-    handles, labels = _handles(looks, lines, points[0]["statistic"], arrows=any(arrows))
+    handles, labels = _handles(looks, lines, points[0]["statistic"], arrows=any(arrows), marked=len(looks) > 1)
     _legend(figure, axes, handles, labels, inside=len(looks) <= INSIDE - 2)
     return figure
 
@@ -136,10 +137,12 @@ def _curve(
 ) -> bool:
     """One series; whether some measurement has no upper end. Marked lines are told apart without their colour."""
     x = [p[axis] for p in curve]
-    marker: dict[str, Any] = {"marker": look.marker, "markersize": 2.5} if mark else {}
     for prediction, (dash, _) in lines.items():
         y = [_predicted(p, prediction) for p in curve]
-        axes.plot(x, y, linestyle=dash, color=look.colour, linewidth=1.4 if len(x) > 1 else 0, **marker)
+        axes.plot(x, y, linestyle=dash, color=look.colour, linewidth=1.4 if len(x) > 1 else 0)
+        if mark:  # half way between the measurements, which it would cover
+            middles = [[math.sqrt(a) * math.sqrt(b) for a, b in itertools.pairwise(values)] for values in (x, y)]
+            axes.plot(*middles, look.marker, color=look.colour, markersize=3)
     best = [p["measured"][p["best"]] for p in curve if p["statistic"] != "median"]
     arrows = _measured(axes, x, best, look, f"{name} at {{:g}}", filled=True)
     medians = [p["measured"]["median"] for p in curve if p["statistic"] != "recall-error"]
@@ -266,13 +269,19 @@ def _say_if_empty(axes: Axes) -> None:
 
 
 def _handles(
-    looks: Sequence[tuple[str, Look]], lines: Mapping[str, tuple[Any, str]], statistic: str, *, arrows: bool
+    looks: Sequence[tuple[str, Look]],
+    lines: Mapping[str, tuple[Any, str]],
+    statistic: str,
+    *,
+    arrows: bool,
+    marked: bool = False,
 ) -> tuple[list[Any], list[str]]:
     """Legend: the series by colour and marker, the predictions by dash, the measurements by filled or open marker."""
     handles: list[Any] = [Line2D([], [], color=k.colour, marker=k.marker, linewidth=0) for _, k in looks]
     labels = [name for name, _ in looks]
+    own = looks[0][1].marker if marked else ""
     for dash, label in lines.values():
-        handles.append(Line2D([], [], color=BLACK, linestyle=dash))
+        handles.append(Line2D([], [], color=BLACK, linestyle=dash, marker=own, markersize=3))
         labels.append(label)
     markers = list(dict.fromkeys(look.marker for _, look in looks))[:3]
     for measured, face in ((STATISTIC[statistic], BLACK), ("median", "none")):
