@@ -90,6 +90,18 @@ def test_what_is_infinite_is_said(points):
     assert "infinite: exact mean" in told
 
 
+def test_a_picture_without_a_value_says_so(points):
+    nothing = dict.fromkeys(points[0]["predicted"])
+    none = {"value": 0.0, "low": 0.0, "high": 0.0}
+    empty = points[0] | {
+        "predicted": nothing,
+        "judged": [],
+        "measured": dict.fromkeys(("mean", "importance", "median"), none),
+    }
+    for some in ([empty], [empty, empty | {"d": 99}]):
+        assert "no value" in draw_curves(some).axes[0].texts[-1].get_text()
+
+
 def test_the_solid_line_is_exact_for_the_statistic_that_was_measured():
     points = [measured(kernel="linear", d=d, statistic="fixed-probe") for d in (4, 8)]
     figure = draw_curves(points)

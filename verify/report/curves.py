@@ -49,6 +49,7 @@ def draw_curves(points: Sequence[Point]) -> Figure:
     lines = _lines(points)
     if len({p[axis] for p in points}) == 1:
         return _columns(points, lines)
+    lines = _with_values(points, lines)
     curves = _curves(points, axis)
     looks = _series_looks(curves, axis)
     height = 3.8 + 0.16 * max(0, len(looks) + len(lines) - 14)
@@ -82,6 +83,10 @@ def _lines(points: Sequence[Point]) -> dict[str, tuple[Any, str]]:
         found = {"paper": LINES["paper"], exact: ("-", EXACTLY[exact]), "typical": LINES["typical"]}
     users = dict.fromkeys(j["name"] for p in points for j in p["judged"] if j["source"] == "user")
     return found | {name: (USERS[i % len(USERS)], name) for i, name in enumerate(users)}
+
+
+def _with_values(points: Sequence[Point], lines: Mapping[str, tuple[Any, str]]) -> dict[str, tuple[Any, str]]:
+    return {name: look for name, look in lines.items() if any(_predicted(p, name) > 0 for p in points)}
 
 
 def _predicted(point: Point, name: str) -> float:
@@ -197,7 +202,7 @@ def _columns(points: Sequence[Point], lines: Mapping[str, tuple[Any, str]]) -> F
     for column, p in enumerate(points):
         look = looks[p["kernel"]]
         heights = {name: _predicted(p, name) for name in lines}
-        for name, y in heights.items():
+        for name, y in ((name, y) for name, y in heights.items() if y > 0):
             axes.hlines(y, column - 0.4, column + 0.4, color=look.colour, linestyle=lines[name][0], linewidth=1.4)
         names = _names_measured(p)
         for i, (name, label) in enumerate(names.items()):
@@ -223,7 +228,7 @@ def _columns(points: Sequence[Point], lines: Mapping[str, tuple[Any, str]]) -> F
     _say_if_empty(axes)
     if not alone:
         axes.set_xlabel(f"in each column: {'; '.join(_names_measured(points[0]).values())}")
-        handles, labels = _handles(list(looks.items()), lines, p["statistic"], arrows=arrows)
+        handles, labels = _handles(list(looks.items()), _with_values(points, lines), p["statistic"], arrows=arrows)
         _legend(figure, axes, handles, labels, inside=False)
     return figure
 
