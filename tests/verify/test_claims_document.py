@@ -64,6 +64,17 @@ def test_rulings_are_those_of_the_document():
     assert decided >= 5
 
 
+def test_what_is_confirmed_as_an_approximation_states_its_tolerance():
+    document = rows(DOCUMENT.read_text(encoding="utf-8"))
+    coarse = {name: row for name, row in document.items() if "±" in row["verdict"]}
+    assert "P-2.1-trained-linear-effective-approximate" in coarse
+    for row in coarse.values():
+        tolerance = row["verdict"].removeprefix("confirmed ±")
+        assert f"declared tolerance of {tolerance}" in row["statement"]
+        assert row["why"].startswith(f"as an approximation, to {tolerance}")
+    assert document["P-2.1-trained-linear-effective"]["verdict"] == "refuted"
+
+
 def test_comparison_of_reasons_can_fail():
     assert same_but_for_rounding("a 1.00 [0.9, 2e-5]", "a 1.01 [0.9, 2e-5]")
     assert not same_but_for_rounding("a 1.00", "a 1.10")

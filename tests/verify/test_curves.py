@@ -1,3 +1,5 @@
+from functools import lru_cache
+
 import matplotlib.colors
 import pytest
 
@@ -9,8 +11,9 @@ from verify.report.style import kernel_looks, series_looks
 from verify.report.svg import inline_svg
 
 
+@lru_cache
 def measured(**values):
-    spec = SHARED | {"kernel": "exp", "n": 8, "d": 8, "tau": "sqrt", "rel_tol": 0.3, "max_seconds": 0.2} | values
+    spec = SHARED | {"kernel": "exp", "n": 8, "d": 8, "tau": "sqrt", "rel_tol": 0.3, "max_seconds": 0.05} | values
     return measure_point({**spec, "d_v": spec["d"]})
 
 

@@ -51,6 +51,11 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(small, tmp_path):
         assert link.startswith("data:") or (link[0] == "#" and link[1:] in found.ids)
 
 
+def test_the_page_says_beside_the_ledger_that_statements_are_summaries(small, tmp_path):
+    ledger = small.write(tmp_path / "i.html").partition('<section id="ledger">')[2].partition("<table")[0]
+    assert "not quotations: the papers&#39; full text was not at hand" in ledger
+
+
 def test_hostile_text_is_text(small, tmp_path):
     text = small.write(tmp_path / "i.html")
     assert outline(text).scripts == 1
