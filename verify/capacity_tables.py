@@ -100,7 +100,7 @@ def curve_tables(judged: Judged) -> list[Table]:
         *CURVE,
         *(n if n in short else "exact" for n in names),
         f"measured {STATISTIC[statistic]}",
-        "median",
+        *(() if statistic == "median" else ("median",)),
         "flags",
     )
     rows = [_curve_row(p, names) for p, _ in judged]
@@ -139,7 +139,8 @@ def _curve_row(p: Point, names: Sequence[str]) -> tuple[str, ...]:
     predicted = ("none" if missing(p, n) else number(p["predicted"].get(n), logs.get(n)) for n in names)
     best, median = best_measured(p), p["measured"]["median"]
     measured = f"{number(best['value'], best['log'])} {_interval(best)}"
-    return (*_where(p), *predicted, measured, number(median["value"], median["log"]), " ".join(p["flags"]))
+    beside = () if p["statistic"] == "median" else (number(median["value"], median["log"]),)
+    return (*_where(p), *predicted, measured, *beside, " ".join(p["flags"]))
 
 
 def _where(p: Point) -> tuple[str, ...]:
