@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from verify.evidence import Claim, Evidence, Ruling, Verdict
@@ -279,11 +278,11 @@ def published_ratios() -> Ruling:
     )
 
 
-def _speeds(case: str, length: int, file: Path | None = None) -> tuple[str, list[dict[str, Any]]]:
+def _speeds(case: str, length: int) -> tuple[str, list[dict[str, Any]]]:
     """The GPU of the record and its rows of that case and length; empty where it has not been run."""
     from verify.kernel_speeds import recorded_speeds
 
-    record = recorded_speeds(file)
+    record = recorded_speeds()
     if record is None:
         return "", []
     return record["device"], [r for r in record["rows"] if r["case"] == case and r["shape"][1] == length]
@@ -296,9 +295,7 @@ def _not_run() -> Ruling:
 
 
 def third_of_flash() -> Ruling:
-    from verify.kernel_speeds import WITH_FLA
-
-    device, rows = _speeds("tied", 8192, WITH_FLA)
+    device, rows = _speeds("tied", 8192)
     shares = {str(r["shape"]): r["ms"]["fa2"] / r["ms"]["fla"] for r in rows if {"fa2", "fla"} <= r["ms"].keys()}
     if not shares:
         return _not_run()

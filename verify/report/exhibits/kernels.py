@@ -112,25 +112,23 @@ def draw_inverses(numbers: dict[str, Any]) -> Figure:
 
 def speeds(quick: bool) -> dict[str, Any]:
     """The recorded forward times, each also as a multiple of FlashAttention-2's at the same shape in the same run."""
-    from verify.kernel_speeds import NOT_RUN, WITH_FLA, recorded_speeds
+    from verify.kernel_speeds import NOT_RUN, recorded_speeds
 
     try:
-        record, earlier = recorded_speeds(), recorded_speeds(WITH_FLA)
+        record = recorded_speeds()
     except ValueError as error:
         raise NotRun(str(error)) from error
     if record is None:
         raise NotRun(NOT_RUN)
-    there = {who for row in record["rows"] for who in row["ms"]}
     rows = []
-    for run, but in ((record, set[str]()), (earlier or {"rows": []}, there)):
-        for row in run["rows"]:
-            ms = row["ms"]
-            shape = " × ".join(map(str, row["shape"]))
-            rows += [
-                {"case": row["case"], "shape": shape, "who": who, "ms": time, "of FA2": time / ms["fa2"]}
-                for who, time in ms.items()
-                if "fa2" in ms and who not in but
-            ]
+    for row in record["rows"]:
+        ms = row["ms"]
+        shape = " × ".join(map(str, row["shape"]))
+        rows += [
+            {"case": row["case"], "shape": shape, "who": who, "ms": time, "of FA2": time / ms["fa2"]}
+            for who, time in ms.items()
+            if "fa2" in ms
+        ]
     if not rows:
         raise NotRun("the record holds no case that FlashAttention-2 ran beside; run python -m kernels.bench again")
     return {"device": record["device"], "rows": rows}
@@ -192,8 +190,7 @@ EXHIBITS = (
         "kernels",
         "Speed beside attention",
         "Median forward time of DeltaFormer over that of FlashAttention-2 at the same shape [B, T, H, D], bfloat16. "
-        "cudnn is torch's cuDNN attention, fla the public DeltaFormer of flash-linear-attention, "
-        "in the last run that had it.",
+        "cudnn is torch's cuDNN attention, fla the public DeltaFormer of flash-linear-attention.",
         "python -m kernels.bench",
         speeds,
         draw_speeds,
