@@ -102,13 +102,15 @@ def predict(
     *,
     heads: int = 1,
     d_v: int | None = None,
+    values: str = "gaussian",
     typical: bool = True,
 ) -> Predictions:
     """Predictions for a memory of n pairs with keys of total width d, split over `heads` heads of width d/heads.
 
     similarity: a Similarity, or its name or expression in x, tau, d.
     tau is that of one head (√(d/heads) for "sqrt"). The heads are equal in law, so each statistic is that of one
-    memory of width d/heads. d_v: width of Gaussian values, which only `typical` depends on (None: values averaged out).
+    memory of width d/heads. values: "gaussian", "unit" or "signs", of width d_v (None: averaged out); only `typical`
+    depends on them.
     `typical` = False leaves the median out (it is the one prediction that takes tenths of a second).
 
     Raises ValueError for n < 1, d < 1, tau not positive and finite, heads that do not divide d, an unknown key law, or
@@ -133,7 +135,9 @@ def predict(
         exact=exact,
         fixed_probe=fixed,
         ratio_of_means=ratio,
-        typical=_typical(similarity, n, width, tau, law, d_v) if typical else Prediction(None, reason="not asked for"),
+        typical=_typical(similarity, n, width, tau, law, d_v, values)
+        if typical
+        else Prediction(None, reason="not asked for"),
         condensation=math.log(n) - expectation.condensation_line(similarity, width, tau, law),
     )
 
@@ -237,13 +241,15 @@ def _guarded(compute: Any, pairs: float) -> Prediction:
         return Prediction(None, "quadrature", str(error))
 
 
-def _typical(similarity: Similarity, n: int, d: float, tau: float, law: str, d_v: int | None) -> Prediction:
+def _typical(
+    similarity: Similarity, n: int, d: float, tau: float, law: str, d_v: int | None, values: str
+) -> Prediction:
     from snr.typical import recall_law
 
     if n < 2:
         return Prediction(-math.inf, "exact", "a single pair has no noise")
     try:
-        log = recall_law(similarity, n, d, tau, law, d_v=d_v).quantile(0.5)
+        log = recall_law(similarity, n, d, tau, law, d_v=d_v, values=values).quantile(0.5)
     except ArithmeticError as error:
         return Prediction(None, "Laplace inversion", str(error))
     return Prediction(log, "Laplace inversion", error=1e-2)

@@ -1,4 +1,4 @@
-"""The median by Laplace inversion against simulation of the sum itself.
+"""The median by Laplace inversion against simulation: of the sum itself, and of recalled vectors.
 
 Seeds are fixed; 5 standard errors of an empirical probability beyond the stated accuracy have a false-alarm rate below
 1e-4 for all comparisons together.
@@ -8,8 +8,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
+from scipy.stats import chi2, norm
 
 from snr.similarity import similarity
+from snr.sum_law import LEVELS, gaussian_points, sum_law
 from snr.typical import capacity_exponent, recall_law, sphere_capacity_exponent, typical_exponent
 
 
@@ -59,11 +62,143 @@ def test_quantiles_against_simulation(kernel, n, d, tau, keys, d_v):
         assert law.cdf(log) == pytest.approx(p, abs=2e-3)
 
 
-def test_recalls_without_noise():
-    # of two keys one is invisible to ReLU half of the time: the noise is 0 with probability 1/2
-    law = recall_law(similarity("relu"), 2, 8, 1.0, "sphere")
-    assert law.quantile(0.45) == -math.inf
-    assert math.isfinite(law.quantile(0.55))
+G = {
+    "linear": lambda x, tau: x,
+    "relu": lambda x, tau: np.maximum(x, 0),
+    "relu2": lambda x, tau: np.maximum(x, 0) ** 2,
+    "cubic": lambda x, tau: x**3,
+    "exp": lambda x, tau: np.exp(x / tau),
+    "solu": lambda x, tau: x * np.exp(x / tau),
+    "gelu": lambda x, tau: x * ndtr(x),
+    "softplus": lambda x, tau: np.logaddexp(0, x / tau),
+    "max(0, x - 4)": lambda x, tau: np.maximum(x - 4, 0),
+}
+
+
+def _recalls(kernel, n, d, tau, keys, values, d_v, count, seed):
+    """log ‖r‖²/(c² E‖v‖²) of recalled vectors, one recall a memory; nothing is assumed."""
+    rng = np.random.default_rng(seed)
+    found = []
+    block = max(1, 2_000_000 // (n * (d + d_v)))
+    for start in range(0, count, block):
+        size = min(block, count - start)
+        k = rng.standard_normal((size, n, d))
+        if keys == "sphere":
+            k *= math.sqrt(d) / np.linalg.norm(k, axis=2, keepdims=True)
+        if keys == "fixed-probe":
+            k[:, 0] *= math.sqrt(d) / np.linalg.norm(k[:, 0], axis=1, keepdims=True)
+        v = rng.standard_normal((size, n, d_v))
+        if values == "unit":
+            v /= np.linalg.norm(v, axis=2, keepdims=True)
+        if values == "signs":
+            v = np.sign(v)
+        weights = G[kernel](np.matmul(k, k[:, 0, :, None])[:, :, 0], tau)  # [size, n]
+        noise = np.matmul(weights[:, None, 1:], v[:, 1:])[:, 0]
+        signal = weights[:, 0] ** 2 * (1 if values == "unit" else d_v)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found.append(np.where(signal > 0, np.log((noise**2).sum(axis=1) / signal), np.inf))
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "n", "d", "tau", "keys", "values", "d_v"),
+    [
+        # half-line kernels among few pairs: most of the law lies far below the part that the median is in
+        ("gelu", 3, 64, 1.0, "gaussian", "gaussian", 3),
+        ("gelu", 4, 16, 1.0, "sphere", "gaussian", 16),
+        ("gelu", 2, 16, 1.0, "fixed-probe", "gaussian", 2),
+        ("relu", 3, 8, 1.0, "gaussian", "gaussian", 8),
+        ("relu", 8, 16, 1.0, "sphere", "gaussian", 4),
+        ("relu2", 5, 3, 1.0, "gaussian", "gaussian", 1),
+        ("solu", 2, 3, 1.5, "gaussian", "gaussian", 2),
+        ("max(0, x - 4)", 17, 8, 1.0, "gaussian", "gaussian", 4),  # P(no noise) depends on the probe's norm
+        # the law of the values: one term, many, and some between
+        ("linear", 2, 8, 1.0, "gaussian", "unit", 3),
+        ("linear", 1024, 16, 1.0, "gaussian", "unit", 16),
+        ("linear", 1024, 16, 1.0, "fixed-probe", "signs", 2),
+        ("exp", 17, 16, 4.0, "gaussian", "signs", 8),
+        ("solu", 100, 16, 1.5, "gaussian", "unit", 16),
+        ("relu2", 4, 8, 1.0, "sphere", "unit", 16),
+        ("softplus", 3, 16, 4.0, "fixed-probe", "signs", 16),
+        ("cubic", 5, 3, 1.0, "gaussian", "signs", 16),
+    ],
+)
+def test_the_median_of_recalled_vectors(kernel, n, d, tau, keys, values, d_v):
+    count = min(40_000, 20_000_000 // (n * (d + d_v)))
+    draws = _recalls(kernel, n, d, tau, keys, values, d_v, count, seed=11)
+    log = recall_law(similarity(kernel), n, d, tau, keys, d_v=d_v, values=values).quantile(0.5)
+    room = 5 * math.sqrt(0.25 / count)
+    assert np.mean(draws <= log - 0.01) <= 0.5 + room
+    assert np.mean(draws <= log + 0.01) >= 0.5 - room
+
+
+def test_values_of_fixed_norm_have_no_typical_value_where_two_moments_do_not_tell():
+    """Of (a₁ ± a₂)² the median is no more than half of what a law with its mean and variance says."""
+    few = _recalls("exp", 3, 3, 1.7, "gaussian", "unit", 1, 5_000, seed=3)
+    gaussian = recall_law(similarity("exp"), 3, 3, 1.7, d_v=1).quantile(0.5)
+    assert abs(np.median(few) - gaussian) > 0.3
+    for d_v, kernel, n in ((1, "exp", 3), (2, "gelu", 5), (4, "relu", 3), (1, "linear", 100)):
+        with pytest.raises(ArithmeticError, match="neither one pair nor many"):
+            recall_law(similarity(kernel), n, 8, 2.0, "sphere", d_v=d_v, values="unit")
+    with pytest.raises(ValueError, match="expected one of"):
+        recall_law(similarity("exp"), 3, 3, 1.7, d_v=4, values="ones")
+
+
+@pytest.mark.parametrize(("kernel", "pairs"), [("exp", 5), ("relu2", 7), ("gelu", 2)])
+def test_the_dominance_of_single_terms_given_the_sum(kernel, pairs):
+    """E[Σ W²/S² | S] by inversion against draws, between neighbouring quantiles of S."""
+    g, d, tau = similarity(kernel), 16, 4.0
+    law = sum_law(gaussian_points(g, float(d), d, tau, float(pairs)), dominance=True)
+    w = G[kernel](4 * np.random.default_rng(2).standard_normal((400_000, pairs)), tau) ** 2
+    total = w.sum(axis=1)
+    w, total = w[total > 0], total[total > 0]
+    share = (w**2).sum(axis=1) / total**2
+    assert 1 - len(total) / 400_000 == pytest.approx(law.silent, abs=5 * math.sqrt(0.25 / 400_000))
+    for p in (0.2, 0.5, 0.8):
+        low, at, high = (int(np.argmin(np.abs(LEVELS - q))) for q in (p - 0.02, p, p + 0.02))
+        near = share[(np.log(total) > law.log[low]) & (np.log(total) < law.log[high])]
+        room = 5 * near.std() / math.sqrt(len(near))
+        assert near.mean() == pytest.approx(law.dominance[at], abs=room + 0.005)
+
+
+@pytest.mark.parametrize(("keys", "d"), [("gaussian", 64), ("sphere", 8), ("fixed-probe", 3), ("sphere", 1)])
+@pytest.mark.parametrize("kernel", ["relu", "relu2"])
+def test_of_two_keys_one_is_invisible_half_of_the_time(kernel, keys, d):
+    """P(no noise) = ½, so that the median inf{x: P(SNR⁻¹ ≤ x) ≥ ½} is 0 exactly."""
+    law = recall_law(similarity(kernel), 2, d, 1.0, keys, d_v=d)
+    assert law.quantile(0.5) == law.quantile(0.45) == -math.inf
+    assert math.isfinite(law.quantile(0.51))
+    assert law.cdf(-1e6) == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize(("kernel", "n"), [("1 + sign(x)", 5), ("round(x/4)", 17), ("1/(1 + exp(-x))", 3)])
+def test_a_noise_in_steps_is_refused(kernel, n):
+    with pytest.raises(ArithmeticError, match="steps"):
+        recall_law(similarity(kernel), n, 64, 1.0, "sphere").quantile(0.5)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 1000])
+def test_a_noise_that_is_constant_is_exact(n):
+    for keys, d in (("fixed-probe", 8), ("gaussian", 3), ("sphere", 1)):
+        law = recall_law(similarity("sign(x)"), n, d, 1.0, keys)
+        assert law.quantile(0.5) == pytest.approx(math.log(n - 1), abs=1e-6)
+
+
+@pytest.mark.parametrize(("log_n", "d_v"), [(20.0, 4), (460.0, 4), (460.0, 1)])
+def test_of_very_many_pairs_only_the_values_fluctuate(log_n, d_v):
+    """Σ (k_j·k_i)² = N d to all digits, so that the median is N/d times that of χ²/d_v."""
+    expected = log_n - math.log(64) + math.log(chi2.median(d_v) / d_v)
+    for values in ("gaussian", "signs"):
+        law = recall_law(similarity("linear"), math.exp(log_n), 64, 1.0, "fixed-probe", d_v=d_v, values=values)
+        assert law.quantile(0.5) == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize("n", [20, 1000, 10**9, 1e50, 1e200])
+def test_far_in_condensation_the_largest_term_is_the_sum(n):
+    """exp at tau = 10⁻³: log W = 2X/tau with X ~ N(0, d), and nothing is near the largest of n − 1."""
+    found = recall_law(similarity("exp"), n, 64, 1e-3, "fixed-probe").quantile(0.5)
+    largest = 8 * norm.isf(-math.expm1(math.log(0.5) / (n - 1)))
+    assert found == pytest.approx(2 * (largest - 64) / 1e-3, abs=0.05 * 2 * 8 / 1e-3 / 100)
 
 
 def test_typical_and_mean_part_in_condensation_and_agree_outside():
