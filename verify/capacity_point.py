@@ -29,7 +29,6 @@ LITTLE = 1 << 29  # products of two vectors: of keys, or of weights and values
 TYPICAL_WITHIN = 0.1  # a median's interval narrows slowly, and the typical value is asked for its order of magnitude
 LARGEST_LOG = 1e10  # float64 holds its logarithm to 1e-6, and sums of such logarithms hardly to 1e-4
 LARGEST_LOG_TYPICAL = 1e4  # beyond it the inversion's lattice is too coarse for the median
-ENOUGH_VALUES = 32  # width from which the law of the values no longer moves the median by more than 2 %
 RESOLVED_ERROR = 1e-3  # the exact recall error is accurate to 1e-6
 WEIGHTED = 2 * 128  # such products for each key of a memory of the importance-sampled estimate
 
@@ -53,9 +52,10 @@ def measure_point(spec: Mapping[str, Any], progress: Progress | None = None) -> 
     g = similarity(spec["kernel"])
     n, d, heads = spec["n"], spec["d"], spec["heads"]
     tau = temperature(spec["tau"])(d / heads)
-    d_v = spec["d_v"] if spec["values"] == "gaussian" else None
     with ThreadPoolExecutor(1) as beside:  # predictions take tenths of a second on one core
-        predicted = beside.submit(predict, g, n, d, tau, spec["keys"], heads=heads, d_v=d_v)
+        predicted = beside.submit(
+            predict, g, n, d, tau, spec["keys"], heads=heads, d_v=spec["d_v"], values=spec["values"]
+        )
 
         def show(estimate: Estimate) -> None:
             if predicted.done():
@@ -147,7 +147,6 @@ def _judged(spec: Mapping[str, Any], kernel: str, tau: float, p: Predictions) ->
     """What is judged: the built-in predictions of the statistic that was measured, and the user's own."""
     statistic = spec["statistic"]
     exact = {"mean": p.exact, "fixed-probe": p.fixed_probe, "ratio-of-means": p.ratio_of_means, "median": p.typical}
-    typical = spec["values"] == "gaussian" or spec["d_v"] >= ENOUGH_VALUES
     found: list[Judged] = []
     if statistic == "recall-error":
         if (log := _recall_error(spec, kernel, tau)) is not None:
@@ -159,11 +158,11 @@ def _judged(spec: Mapping[str, Any], kernel: str, tau: float, p: Predictions) ->
         found.append(Judged("paper", _equation(kernel), statement, statistic, p.paper.log))
     if p.printed.log is not None:
         found.append(Judged("printed", "P eq. 17", "the same as P prints it at τ = √d", statistic, p.printed.log))
-    if exact[statistic].log is not None and (typical or statistic != "median"):
+    if exact[statistic].log is not None:
         name = "typical" if statistic == "median" else "exact"
         statement = f"the {statistic} SNR⁻¹ is its exact value for {spec['keys']} keys ({exact[statistic].method})"
         found.append(Judged(name, "P §2.1 eq. 6", statement, statistic, _number(exact[statistic])))
-    if statistic not in ("median", "fixed-probe") and typical and p.typical.log is not None:
+    if statistic not in ("median", "fixed-probe") and p.typical.log is not None:
         found.append(Judged("typical", "P §2.1", "the median SNR⁻¹ is the typical value", "median", _number(p.typical)))
     return found + _users(spec, tau)
 

@@ -230,6 +230,12 @@ def test_values_of_fixed_norm_and_small_width_have_no_typical_value_to_judge(cap
     assert "snr:typical" not in {c["id"] for c in found["claims"]}
 
 
+def test_values_of_fixed_norm_have_their_own_typical_value(capsys):
+    found = measured(capsys, "--kernel", "linear", "--values", "signs", "--statistic", "median", "--within", "0.1")
+    (typical,) = (c for c in found["claims"] if c["id"] == "snr:typical")
+    assert typical["numbers"]["ratio"]["low"] <= 1 <= typical["numbers"]["ratio"]["high"]
+
+
 def test_a_claim_names_the_command_that_decides_it(capsys):
     found = measured(capsys, "--kernel", "linear", "--predict", "N/d")
     assert all(c["command"].startswith("python -m verify snr ") for c in found["claims"])
