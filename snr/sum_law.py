@@ -105,6 +105,7 @@ def _fine_enough(log_w: Any, log_density: Any, reach: float, pairs: float) -> Po
 
     At most 100,000 cells: beyond that the steps are larger, and still smooth on the scale of the inversion's kernel.
     """
+    log_w(np.zeros(1))  # between two cells: a pole there is to be found
     count = 8000
     while True:
         at = (np.arange(count) + 0.5) * (2 * reach / count) - reach
