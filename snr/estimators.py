@@ -62,7 +62,8 @@ def measure(
     scaled: dict[str, Scaled] = {}
     tails: dict[str, Tail] = {}
     reach = reach_of(spec, flags)
-    if spec.weighable and "diverges" not in flags:
+    hopeless = not flags.keys().isdisjoint(("diverges", "pole"))
+    if spec.weighable and not hopeless:
         weighted = Weighted(spec, make_sampler(spec))
         with in_order(lambda batch: weighted.batch(seed, point, batch)) as batches:
             for drawn in batches:
@@ -81,7 +82,7 @@ def measure(
             )
     if cross_check is not None and "importance" in scaled:
         stop, start = cross_check, time.monotonic()
-    direct = Direct(spec, reach, hopeless="unreached" in flags or "diverges" in flags)
+    direct = Direct(spec, reach, hopeless="unreached" in flags or hopeless)
     with in_order(direct_batch(spec, seed, point)) as batches:
         for recalled in batches:
             direct.add(recalled)

@@ -20,6 +20,8 @@ from snr.closed_forms import log_second_moment as closed_second_moment
 from snr.kinks import kinks
 from snr.quadrature import NEGLIGIBLE, LogIntegral, log_integral, peak
 from snr.similarity import Similarity
+from snr.singular import LOWEST, Singular, integral_with_centres, singular_points
+from snr.zeros import smallest_reliable, vanishing
 
 Array = Any
 TOLERANCE = 1e-10
@@ -52,9 +54,21 @@ def log_second_moment(
         log = closed_second_moment(found, v, m)
         if log is not None:
             return log, 4e-16 * np.abs(log)
-    result = _twice(
-        _normal_integrand(similarity, v, m, tau, d), _normal_grids(), _normal_breaks(similarity, v, m, tau, d)
-    )
+    log_f = _normal_integrand(similarity, v, m, tau, d)
+    singular, breaks = singular_points(similarity, tau, d), _normal_breaks(similarity, v, m, tau, d)
+    if singular:
+        scale = np.sqrt(v)
+        centres = (np.array([p.point for p in singular]) - m[:, None]) / scale[:, None]
+
+        def local(j: int, offset: Array, row: Array) -> Array:
+            sign, log = singular[j].sign_and_log(scale[row] * offset, tau, d)
+            z = centres[row, j] + offset
+            return np.where(sign == 0, -np.inf, 2 * log) - z * z / 2 - _LOG_SQRT_2PI
+
+        lowest = np.maximum(LOWEST, -680 - np.log(scale))[:, None]
+        result = _twice(log_f, _normal_grids(), breaks, local, centres, lowest)
+    else:
+        result = _twice(log_f, _normal_grids(), breaks)
     diverges = result.open_left | result.open_right | np.isposinf(result.log)
     return np.where(diverges, np.inf, result.log), result.error
 
@@ -72,17 +86,37 @@ def _normal_integrand(
     return log_f
 
 
-def _twice(log_f: Any, grids: tuple[Array, Array], breaks: Array) -> LogIntegral:
+def _twice(
+    log_f: Any,
+    grids: tuple[Array, Array],
+    breaks: Array,
+    local: Any = None,
+    centres: Array | None = None,
+    lowest: Array | float = LOWEST,
+) -> LogIntegral:
     """Two integrations on different first panels: where they disagree a narrow feature slipped through one of them.
 
-    Of many rows, which differ by the variance only, every eighth is done twice.
+    Of many rows, which differ by the variance only, every eighth is done twice. local, centres and lowest: of
+    `integral_with_centres`, where g has singular points.
     """
     rows = np.arange(len(breaks))
     again = rows if len(rows) < 16 else rows[::8]
-    first = log_integral(log_f, np.tile(grids[0], (len(rows), 1)), breaks)
-    second = log_integral(
-        lambda points, row: log_f(points, again[row]), np.tile(grids[1], (len(again), 1)), breaks[again]
-    )
+
+    def integral(grid: Array, rows: Array) -> LogIntegral:
+        first = np.tile(grid, (len(rows), 1))
+        if centres is None:
+            return log_integral(lambda points, row: log_f(points, rows[row]), first, breaks[rows])
+        floor = np.broadcast_to(lowest, (len(breaks), 1))[rows]
+        return integral_with_centres(
+            lambda points, row: log_f(points, rows[row]),
+            lambda j, offset, row: local(j, offset, rows[row]),
+            first,
+            breaks[rows],
+            centres[rows],
+            floor,
+        )
+
+    first, second = integral(grids[0], rows), integral(grids[1], again)
     with np.errstate(invalid="ignore"):
         gap = np.abs(first.log[again] - second.log)
     gap[~np.isfinite(gap)] = 0.0
@@ -173,7 +207,24 @@ def sphere_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
         return np.where(signs == 0, -np.inf, 2 * logs) + weight + log_norm
 
     corners = np.arcsin(np.clip(kinks(similarity, tau, d, float(d)) / d, -1, 1))[None, :]
-    result = _twice(log_f, _angle_grids(), corners)
+    singular = [p for p in singular_points(similarity, tau, d) if abs(p.point) <= d]
+    if singular:
+        sines = np.array([p.point / d for p in singular])
+        cosines = np.sqrt((1 - sines) * (1 + sines))
+
+        def local(j: int, offset: Array, row: Array) -> Array:  # sums of angles, expanded so that no digit is lost
+            turn, less = np.sin(offset), -2 * np.sin(offset / 2) ** 2
+            signs, logs = singular[j].sign_and_log(d * (sines[j] * less + cosines[j] * turn), tau, d)
+            cosine = cosines[j] * np.cos(offset) - sines[j] * turn
+            weight = (d - 2) * np.log(cosine) if d != 2 else 0.0
+            return np.where(signs == 0, -np.inf, 2 * logs) + weight + log_norm
+
+        lowest = -300.0 if np.any(cosines == 0) else LOWEST  # at ±π/2 the product moves with the angle's square
+        result = _twice(log_f, _angle_grids(), corners, local, np.arcsin(sines)[None, :], lowest)
+    else:
+        result = _twice(log_f, _angle_grids(), corners)
+    if np.isposinf(result.log[0]):
+        return Expectation(math.inf, reason="E[g(dT)^2] diverges for the cosine T of two keys: g has a pole")
     return Expectation(float(result.log[0] - 2 * log_signal), _tolerable(float(result.error[0])))
 
 
@@ -225,17 +276,31 @@ class _Ratio:
 
     def __call__(self, u: Array, row: Array, *, rough: bool = False) -> Array:
         s = self.d * np.exp(u)
-        log = self.d / 2 * (u - np.expm1(u)) - _log_gamma_excess(self.d / 2)
+        log = self._density(u)
         if self.signal:
-            sign, size = self.similarity.sign_and_log(s, self.tau, self.d)
-            log = log + np.where(sign == 0, -self.signal * np.inf, self.signal * size)
-        if not self.noise:
-            return log
+            log = log + self._power(*self.similarity.sign_and_log(s, self.tau, self.d))
+        return self._with_noise(log, s, rough) if self.noise else log
+
+    def beside(self, singular: Singular, offset: Array) -> Array:
+        """The log-integrand at log(p/d) + offset, p a singular point of the signal."""
+        p = singular.point
+        log = self._density(math.log(p / self.d) + offset)
+        log = log + self._power(*singular.sign_and_log(p * np.expm1(offset), self.tau, self.d))
+        return self._with_noise(log, p * np.exp(offset), rough=False) if self.noise else log
+
+    def _density(self, u: Array) -> Array:
+        return self.d / 2 * (u - np.expm1(u)) - _log_gamma_excess(self.d / 2)
+
+    def _power(self, sign: Array, size: Array) -> Array:
+        return np.where(sign == 0, -self.signal * np.inf, self.signal * size)
+
+    def _with_noise(self, log: Array, s: Array, rough: bool) -> Array:
         if rough:
             noise = self._rough_noise(s)
         else:
-            noise, error = log_second_moment(self.similarity, s.ravel(), self.tau, self.d, closed=False)
-            noise = noise.reshape(s.shape)
+            distinct, index = np.unique(s, return_inverse=True)
+            noise, error = log_second_moment(self.similarity, distinct, self.tau, self.d, closed=False)
+            noise, error = noise[index].reshape(s.shape), error[index].ravel()
             self.inner_errors.extend(zip((log + noise).ravel(), error))
         return np.where(np.isposinf(noise), np.inf, log + noise)
 
@@ -274,7 +339,7 @@ def _log_gamma_excess(z: float) -> float:
 
 def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio) -> Expectation:
     """∫ du exp(integrand), with both ends examined first: slopes in u = log(s/d) decide convergence."""
-    deepest = _smallest_reliable(similarity, d, tau) - math.log(d)
+    deepest = smallest_reliable(similarity, d, tau) - math.log(d)
     scan = np.concatenate([np.linspace(deepest, -14, 24)[:-1], np.linspace(-14, _FAR, 260)])[None, :]
 
     def rough(u: Array, row: Array) -> Array:
@@ -302,7 +367,20 @@ def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio)
     edges = np.unique(np.clip(edges, low, up))
     corners = kinks(similarity, tau, d, d * math.exp(up))
     breaks = np.log(corners[corners > 0] / d)[None, :]
-    result = log_integral(integrand, edges[None, :], breaks, rtol=1e-12)
+    singular = [p for p in singular_points(similarity, tau, d) if low < math.log(max(p.point, 1e-300) / d) < up]
+    if singular and integrand.signal:
+
+        def local(j: int, offset: Array, row: Array) -> Array:
+            return integrand.beside(singular[j], offset)
+
+        centres = np.log([[p.point / d for p in singular]])
+        result = integral_with_centres(integrand, local, edges[None, :], breaks, centres)
+        if np.isposinf(result.log[0]):
+            words = "vanishes" if integrand.signal < 0 else "has a pole"
+            points = " or ".join(f"{p.point:.6g}" for p in singular)
+            return Expectation(math.inf, reason=f"the signal g(‖k‖²) {words} at ‖k‖² = {points}")
+    else:
+        result = log_integral(integrand, edges[None, :], breaks, rtol=1e-12)
     log = float(result.log[0])
     if result.open_left[0]:  # below the reliable range the integrand is a power of s: its integral is known
         log = float(np.logaddexp(log, _height(integrand, low) - math.log(slope)))
@@ -316,47 +394,3 @@ def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio)
 
 def _height(integrand: _Ratio, u: float) -> float:
     return float(integrand(np.array([[u]]), np.zeros((1, 1), dtype=int))[0, 0])
-
-
-def _smallest_reliable(similarity: Similarity, d: float, tau: float) -> float:
-    """log of the smallest s at which g(s) is evaluated well: −690, or more where g(s) → 0 by cancellation as s → 0.
-
-    exp(x) − 1 is 0 in floating point below 1e-16; a million times larger it is good to six digits, and a power of s.
-    """
-    x = 10.0 ** np.arange(-299, -2)
-    sign, log = similarity.sign_and_log(x, tau, d)
-    dead = np.flatnonzero((sign == 0) | ~np.isfinite(log))
-    if not len(dead):
-        return -690.0
-    if not np.isfinite(log[-2:]).all():
-        return -60.0  # g is 0 near 0: nothing is lost below
-    order = max(float(log[-1] - log[-2]) / math.log(10), 0.1)
-    return float(np.log(x[dead[-1]])) + 6 * math.log(10) / order
-
-
-def vanishing(similarity: Similarity, d: float, tau: float) -> float | None:
-    """A point s > 0 where g(s) = 0, or None: a sign change or a touch of 0 on a scan of (0, 10³ d + 10³)."""
-    if form(similarity, tau, d) is not None or similarity.twin is not None:
-        return None
-    s = np.unique(np.concatenate([np.geomspace(1e-5, 1e3 * (d + 1), 4001), np.linspace(0, 4 * d + 40, 4002)[1:]]))
-    sign, log = similarity.sign_and_log(s, tau, d)
-    if np.isnan(sign).any():
-        raise ArithmeticError(f"g is not a real number at x = {s[np.isnan(sign)][0]:.6g}")
-    if (sign == 0).any():
-        return float(s[sign == 0][0])
-    change = np.flatnonzero(sign[1:] != sign[:-1])
-    if len(change):
-        return float(s[change[0]])
-    dips = np.flatnonzero((log[1:-1] < log[:-2]) & (log[1:-1] < log[2:])) + 1
-    if not len(dips):
-        return None
-    # zoom into every dip; at a zero of even order the logarithm falls without end
-    low, high, start = s[dips - 1], s[dips + 1], log[dips]
-    for _ in range(12):
-        points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 11)
-        values = similarity.sign_and_log(points, tau, d)[1]
-        best = np.clip(values.argmin(axis=1), 1, 9)
-        rows = np.arange(len(dips))
-        low, high, depth = points[rows, best - 1], points[rows, best + 1], values.min(axis=1)
-    deep = depth < start - 12
-    return float(low[deep][0]) if deep.any() else None

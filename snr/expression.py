@@ -254,7 +254,7 @@ def _number(value: Any) -> Any:
 def _symbolic(name: str) -> Callable[..., Any]:
     import sympy
 
-    from snr.signed_log import Phi
+    from snr.special import Phi
 
     special: dict[str, Callable[..., Any]] = {
         "abs": sympy.Abs,

@@ -29,7 +29,11 @@ class Diverges(ValueError):
     """The mean asked for is infinite; the message says where the integrand fails to decay."""
 
 
-POLE = "nothing vouches for a finite mean: g is infinite at a product of two keys"
+class Pole(Diverges):
+    """g is infinite at a product of two keys, where samples do not tell a finite mean from an infinite one."""
+
+
+POLE = "no sample vouches for its mean: g is infinite at a product of two keys"
 
 
 def log_inner(similarity: Similarity, s: Array, tau: float, d: int, power: int = 2) -> tuple[Array, Array, Array]:
@@ -153,7 +157,7 @@ def _check_ends(u: Array, height: Array) -> None:
     with np.errstate(invalid="ignore"):  # between two infinite ends
         rise, fall = np.diff(height)[[0, -1]] / (u[1] - u[0])
     if np.isposinf(height).any():
-        raise Diverges(POLE)
+        raise Pole(POLE)
     if rise < 1e-3:
         raise Diverges("its mean is infinite: probes of small norm carry it, and their noise outgrows their rarity")
     if fall > -1e-3:
@@ -198,7 +202,7 @@ def pair_proposal(similarity: Similarity, tau: float, d: int, low: float, high: 
     s = np.geomspace(low / 2, high * 2, 65)
     heights, means, spreads = log_inner(similarity, s, tau, d)
     if np.isposinf(heights).any():
-        raise Diverges(POLE)
+        raise Pole(POLE)
     return PairProposal(np.sqrt(s), means, np.maximum(spreads, 0.05) * math.sqrt(WIDEN))
 
 
@@ -238,7 +242,7 @@ def sphere_proposal(similarity: Similarity, tau: float, d: int) -> SphereProposa
     with np.errstate(over="ignore"):
         height = 2 * np.where(np.isnan(log), -np.inf, log) + (log_cosine_density(y, d) if d > 1 else 0)
     if np.isposinf(height).any():
-        raise Diverges(POLE)
+        raise Pole(POLE)
     mass = np.exp(height - height.max())
     mass /= mass.sum()
     mean = float(mass @ y)

@@ -11,6 +11,7 @@ from snr.expectation import condensation_line
 from snr.keys import Gaussian, Sphere
 from snr.proposals import (
     Diverges,
+    Pole,
     log_inner,
     norm_proposal,
     pair_proposal,
@@ -58,6 +59,9 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
         if not spec.fixed_norm and spec.weighable:
             parts = ("noise", "signal") if spec.statistic == "ratio-of-means" else ("mean",)
             proposals = [norm_proposal(g, tau, d, part) for part in parts]
+    except Pole as error:
+        flags["pole"] = f"Of the {spec.statistic}, {error}."
+        return Reach(0.0, 0.0)
     except Diverges as error:
         if spec.weighable:
             flags["diverges"] = f"Of the {spec.statistic}, {error}."

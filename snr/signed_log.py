@@ -14,55 +14,11 @@ import numpy as np
 import sympy
 from scipy import special
 
+from snr.cancellation import Table, without_cancellation
+from snr.special import NUMERIC, Conjugated, Expm1, Phi, Repeated
+
+LOST = -9.0  # nats by which a sum may fall below its terms before it is looked up: 1e-12 is left of its digits
 Signed = tuple[Any, Any]  # sign in {-1, 0, 1} and log |value|, arrays or scalars that broadcast
-
-
-class Phi(sympy.Function):
-    """The standard normal distribution function. A function of its own because sympy turns erfc(-x) into 2 - erfc(x),
-    which loses the left tail."""
-
-    nargs = 1
-
-    @classmethod
-    def eval(cls, z: sympy.Expr) -> sympy.Expr | None:
-        return sympy.S.Half if z.is_zero else None
-
-    def fdiff(self, argindex: int = 1) -> sympy.Expr:
-        return sympy.exp(-(self.args[0] ** 2) / 2) / sympy.sqrt(2 * sympy.pi)
-
-    def _eval_is_extended_real(self) -> bool:
-        return True
-
-    def _eval_rewrite_as_erf(self, z: sympy.Expr, **_: object) -> sympy.Expr:
-        return (1 + sympy.erf(z / sympy.sqrt(2))) / 2
-
-    def _eval_evalf(self, prec: int) -> sympy.Expr:
-        return self.rewrite(sympy.erf)._eval_evalf(prec)
-
-
-class Repeated(sympy.Function):
-    """base**n for an integer n, multiplied out: numpy's power of an array takes as long as fifty products."""
-
-    nargs = 2
-
-
-def _repeated(base: Any, n: Any) -> Any:
-    power: Any = 1.0
-    square, left = base, abs(int(n))
-    while left:
-        if left % 2:
-            power = power * square
-        square, left = square * square, left // 2
-    return power if n > 0 else 1 / power
-
-
-_FUNCTIONS = {
-    "Phi": special.ndtr,
-    "erf": special.erf,
-    "erfc": special.erfc,
-    "gamma": special.gamma,
-    "Repeated": _repeated,
-}
 
 
 def _lambdify(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
@@ -70,13 +26,13 @@ def _lambdify(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Callab
     whole = expression.replace(
         lambda e: e.is_Pow and e.exp.is_Integer and abs(e.exp) > 2, lambda e: Repeated(e.base, e.exp)
     )
-    function: Callable[..., Any] = sympy.lambdify(list(symbols), whole, modules=[_FUNCTIONS, "numpy"])
+    function: Callable[..., Any] = sympy.lambdify(list(symbols), whole, modules=[NUMERIC, "numpy"])
     return function
 
 
 def compile_value(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
     """The expression's value in float64, silent where it is not finite."""
-    function = _lambdify(expression, symbols)
+    function = _lambdify(without_cancellation(expression), symbols)
 
     def value(*values: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -87,7 +43,7 @@ def compile_value(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Ca
 
 def compile_signed_log(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Callable[..., Signed]:
     """A function of the symbols' values (in that order) that returns (sign, log |value|), broadcast to one shape."""
-    node = _compile(expression, tuple(symbols))
+    node = _compile(without_cancellation(expression), tuple(symbols))
 
     def sign_and_log(*values: Any) -> Signed:
         arrays = tuple(np.asarray(v, dtype=float) for v in values)
@@ -112,10 +68,15 @@ def _compile(expression: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Node:
         case sympy.Mul():
             return lambda v: _product([part(v) for part in parts])
         case sympy.Add():
-            return lambda v: _sum([part(v) for part in parts])
+            return _sum_node(expression, parts, symbols)
         case sympy.Pow():
             integer, exponent = bool(expression.exp.is_integer), _value_node(expression.exp, symbols)
             return lambda v: _power(parts[0](v), exponent(v), integer)
+        case Expm1():
+            z = _value_node(expression.args[0], symbols)
+            return lambda v: _expm1(z(v))
+        case Conjugated():
+            return lambda v: _conjugated(*(part(v) for part in parts))
         case sympy.Abs():
             return lambda v: _absolute(parts[0](v))
         case sympy.Max():
@@ -164,6 +125,42 @@ def _sum(terms: list[Signed]) -> Signed:
     anchor = np.where(np.isfinite(top), top, 0.0)
     total = sum(sign * np.exp(log - anchor) for sign, log in terms)
     return np.sign(total), np.log(np.abs(total)) + anchor
+
+
+def _sum_node(expression: sympy.Add, parts: list[Node], symbols: tuple[sympy.Symbol, ...]) -> Node:
+    """A sum, looked up with more digits where its terms cancel. x − 5 is exact as it is: that is left alone."""
+    exact = all(term.is_number or term in symbols or -term in symbols for term in expression.args)
+    table: list[Table] = []
+
+    def node(values: tuple[Any, ...]) -> Signed:
+        terms = [part(values) for part in parts]
+        sign, log = _sum(terms)
+        if exact:
+            return sign, log
+        lost = np.asarray(log < np.max(np.stack(np.broadcast_arrays(*(t[1] for t in terms))), axis=0) + LOST)
+        if not lost.any():
+            return sign, log
+        if not table:
+            table.append(Table(expression, symbols))
+        sign, log = np.broadcast_to(sign, lost.shape), np.broadcast_to(log, lost.shape)
+        return table[0].correct(values, lost, sign, log)
+
+    return node
+
+
+def _expm1(u: Any) -> Signed:
+    return np.sign(u), np.maximum(u, 0.0) + np.log(-np.expm1(-np.abs(u)))
+
+
+def _conjugated(a: Signed, b: Signed, difference: Signed) -> Signed:
+    """a + b = (a² − b²)/(a − b) where a and b have opposite signs."""
+    sum_sign, sum_log = _sum([a, b])
+    gap_sign, gap_log = _sum([a, (-b[0], b[1])])
+    opposite = a[0] * b[0] < 0
+    return (
+        np.where(opposite, difference[0] * gap_sign, sum_sign),
+        np.where(opposite, difference[1] - gap_log, sum_log),
+    )
 
 
 def _power(base: Signed, exponent: Any, integer: bool) -> Signed:

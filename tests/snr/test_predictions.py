@@ -245,13 +245,82 @@ def test_condensation_lines():
     assert line(similarity("exp"), 64, 80.0, "sphere") == pytest.approx(line(similarity("exp"), 64, 80.0), rel=0.01)
 
 
-def test_a_pole_that_can_be_integrated_is_no_divergence():
-    """|x|^{−1/4} has a mean. The quadrature does not reach 1e-10 of it, and says that, not that it is infinite."""
-    for mean in (expectation.gaussian_mean, expectation.fixed_probe):
+def _absolute_moment(a, s):
+    """E|X|^a of X ~ N(0, s)."""
+    a = mpmath.mpf(a)
+    return (2 * mpmath.mpf(s)) ** (a / 2) * mpmath.gamma((a + 1) / 2) / mpmath.sqrt(mpmath.pi)
+
+
+def _moment_about(p, a, s):
+    """E|X − p|^a of X ~ N(0, s), by Kummer's function."""
+    return _absolute_moment(a, s) * mpmath.hyp1f1(-mpmath.mpf(a) / 2, 0.5, -(mpmath.mpf(p) ** 2) / (2 * s))
+
+
+@pytest.mark.parametrize("power", ["-0.49", "-0.3", "-0.25", "0.01"])
+def test_poles_of_low_order_against_gamma_functions(power):
+    g, d, twice = similarity(f"abs(x)**{power}"), 8, 2 * mpmath.mpf(power)
+
+    def norms(k):  # E s^k over χ²_d
+        return 2**k * mpmath.gamma(mpmath.mpf(d) / 2 + k) / mpmath.gamma(mpmath.mpf(d) / 2)
+
+    c = _absolute_moment(twice, 1)
+    noise, signal = expectation.ratio_of_means(g, d, 1.0)
+    on_sphere = mpmath.beta((twice + 1) / 2, (d - 1) / mpmath.mpf(2)) / mpmath.beta(0.5, (d - 1) / mpmath.mpf(2))
+    for found, known in (
+        (expectation.gaussian_mean(g, d, 1.0), c * norms(-twice / 2)),
+        (expectation.fixed_probe(g, d, 1.0), _absolute_moment(twice, d) / mpmath.mpf(d) ** twice),
+        (expectation.sphere_mean(g, d, 1.0), on_sphere),
+        (noise, c * norms(twice / 2)),
+        (signal, norms(twice)),
+    ):
+        assert found.log == pytest.approx(float(mpmath.log(known)), abs=1e-11)
+        assert found.error < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("kernel", "p", "power"),
+    [("abs(x - 1)**-0.3", 1, "-0.6"), ("abs(2*x - 6)**-0.45", 3, "-0.9"), ("((x - tau)**2)**-0.2", 1.5, "-0.8")],
+)
+def test_poles_away_from_zero_against_kummers_function(kernel, p, power):
+    g, d, tau = similarity(kernel), 9, 1.5
+    scale = 2 ** mpmath.mpf(power) if "2*x" in kernel else 1
+    logs, errors = expectation.log_second_moment(g, np.array([0.01, 1.0, 9.0, 1e4]), tau, d)
+    for s, log in zip((mpmath.mpf(1) / 100, 1, 9, 10000), logs):
+        assert log == pytest.approx(float(mpmath.log(scale * _moment_about(p, power, s))), abs=1e-11)
+    assert errors.max() < 1e-10
+    # E|s − p|^a over s ~ χ²_d, each side with |s − p| = t^m
+    a, m, p = mpmath.mpf(power), 20, mpmath.mpf(p)
+    h = mpmath.mpf(d) / 2
+
+    def density(s):
+        return abs(s) ** (h - 1) * mpmath.exp(-s / 2) / (2**h * mpmath.gamma(h))
+
+    below = mpmath.quad(lambda t: m * t ** (m * (a + 1) - 1) * density(p - t**m), [0, p ** (mpmath.mpf(1) / m)])
+    above = mpmath.quad(
+        lambda t: m * t ** (m * (a + 1) - 1) * density(p + t**m), [0, 1, 1.1, 1.2, 200 ** (mpmath.mpf(1) / m)]
+    )
+    signal = expectation.ratio_of_means(g, d, tau)[1]
+    assert signal.log == pytest.approx(float(mpmath.log(scale * (below + above))), abs=1e-10)
+
+
+def test_logarithms_and_zeros_of_low_order():
+    d = 8
+    log_moment = ((mpmath.log(d) - mpmath.log(2) - mpmath.euler) / 2) ** 2 + mpmath.pi**2 / 8  # E ln²|X|
+    found = expectation.log_second_moment(similarity("log(abs(x))"), float(d), 1.0, d)[0][0]
+    assert found == pytest.approx(float(mpmath.log(log_moment)), abs=1e-11)
+    # the signal vanishes at ‖k‖² = 3: 1/g² is integrable there for |s − 3|^0.3 and not for |s − 3|^0.5
+    assert math.isfinite(expectation.gaussian_mean(similarity("abs(x - 3)**0.3"), d, 1.0).log)
+    lost = expectation.gaussian_mean(similarity("abs(x - 3)**0.5"), d, 1.0)
+    assert lost.log == math.inf
+    assert "vanishes" in lost.reason
+
+
+def test_what_singularities_are_not_resolved_is_said():
+    for kernel in ("abs(sin(x))**-0.3", "abs(x)**-0.5/log(abs(x)/1000)"):
         with pytest.raises(ArithmeticError, match="a relative error of"):
-            mean(similarity("abs(x)**-0.25"), 16, 4.0)
-        assert mean(similarity("1/x"), 16, 4.0).log == math.inf
-    assert predict(similarity("1/x"), 2, 16, 4.0, typical=False).ratio_of_means.diverges
+            expectation.fixed_probe(similarity(kernel), 8, 1.0)
+    for kernel in ("1/x", "abs(x)**-0.5", "1/(x - 3)", "abs(x - 3)**-0.5"):
+        assert expectation.fixed_probe(similarity(kernel), 8, 1.0).log == math.inf
 
 
 @pytest.mark.parametrize("shift", [10, 15])
