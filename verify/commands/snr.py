@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verify.evidence import Finding, Table
+from verify.evidence import Finding
 from verify.options import BadInput, blame, integer, option, real
 from verify.session import Session, check_writable
 
@@ -74,7 +74,9 @@ class Options:
 def run(options: Options, session: Session) -> Finding:
     _check(options)
     if options.derive:
-        return _derivations(options)
+        from verify.derivations import derivations
+
+        return derivations(options, _spec(options))
     if options.keys not in ("gaussian", "sphere"):
         from verify.stored_keys import measure_stored
 
@@ -212,18 +214,3 @@ def _draw(options: Options, points: Sequence[Mapping[str, Any]]) -> list[Path]:
     with rc_context(STYLE):
         save(draw_curves(points), options.plot)
     return [Path(options.plot)]
-
-
-def _derivations(options: Options) -> Finding:
-    from snr.derivation import derive
-    from snr.similarity import similarity
-
-    tables, points = [], []
-    for text in options.kernel:
-        with blame("--kernel", text):
-            found = derive(similarity(text))
-        rows = [(step.why, step.plain) for step in found.steps]
-        tables.append(Table(f"Derivation for {text}", ("step", "formula"), rows))
-        steps = [{"why": s.why, "formula": r[1], "mathml": s.mathml} for s, r in zip(found.steps, rows)]
-        points.append({"kernel": text, "steps": steps})
-    return Finding("snr", _spec(options), points=points, tables=tables)

@@ -195,10 +195,12 @@ def draw_factors(numbers: dict[str, Any]) -> Figure:
 
 def factor_formula() -> str:
     """The exact mean of the exp memory per other pair, as MathML."""
-    from snr.derivation import derive
+    from snr.derivation import Step, derive, equation
     from snr.similarity import similarity
 
-    return derive(similarity("exp")).steps[-2].mathml
+    mean = derive(similarity("exp")).mean
+    assert mean is not None
+    return Step("", equation("mean", mean)).mathml
 
 
 def factor_headline(numbers: dict[str, Any]) -> str:
