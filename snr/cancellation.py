@@ -23,8 +23,13 @@ MOST_OPERATIONS = 60  # of a pair that is multiplied out
 DIGITS = (40, 90, 250, 700, 2000)
 NODES = 16  # of the polynomials through log |sum|
 CELLS = 8  # to a factor of 2 in x
+SMALL, WIDE = -16, 32  # below 2^SMALL cells span a factor of 2^WIDE
 AGREE = 2e-13  # of a table's logarithm with the true one
-ONE_BY_ONE = 2000  # points a call evaluated outside of tables
+ONE_BY_ONE = 4000  # points a call evaluated outside of tables
+
+
+class Cancels(ArithmeticError, ValueError):
+    """A sum loses its digits at too many points to be evaluated there with more."""
 
 
 def without_cancellation(expression: sympy.Expr) -> sympy.Expr:
@@ -34,6 +39,8 @@ def without_cancellation(expression: sympy.Expr) -> sympy.Expr:
     parts = [without_cancellation(part) for part in expression.args]
     if isinstance(expression, sympy.log) and isinstance(parts[0], sympy.cosh):
         return sympy.log(1 + 2 * sympy.sinh(parts[0].args[0] / 2) ** 2, evaluate=False)
+    if isinstance(expression, sympy.erfc):  # its logarithm is known far beyond where it underflows
+        return 2 * Phi(-sympy.sqrt(2) * parts[0])
     if not isinstance(expression, sympy.Add):
         return expression if list(expression.args) == parts else expression.func(*parts)
     if len(parts) > MOST_TERMS:
@@ -65,22 +72,22 @@ def most_terms(expression: sympy.Expr) -> int:
 
 def _joined(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
     """a + b without the difference, or None where there is none or no form is known."""
-    if b.is_number or a.has(sympy.exp):
-        return _softplus(a, b)
+    if b.is_number:
+        return None
     factor, size = (b / a).as_coeff_Mul()
     u = size.args[0] if size.args else size
-    if factor == -sympy.S.Half and isinstance(size, sympy.erfc):  # 2 − erfc(u), which sympy makes of erfc(−u)
-        return a * Phi(sympy.sqrt(2) * u)
+    if factor == -1 and isinstance(size, sympy.exp):
+        return -a * Expm1(u) if not a.has(sympy.exp) else -2 * a * sympy.exp(u / 2) * sympy.sinh(u / 2)
+    if a.has(sympy.exp):
+        return _softplus(a, b)
+    if factor == -2 and isinstance(size, Phi):
+        return -a * sympy.erf(u / sympy.sqrt(2))
     if abs(factor) == 1:
         match size:
-            case sympy.exp() if factor < 0:
-                return -a * Expm1(u)
             case sympy.tanh():
                 return 2 * a / (1 + sympy.exp(-2 * factor * u))
             case sympy.erf():
                 return 2 * a * Phi(factor * sympy.sqrt(2) * u)
-            case sympy.erfc() if factor < 0:
-                return a * sympy.erf(u)
             case Phi() if factor < 0:
                 return a * Phi(-u)
             case sympy.cos():
@@ -117,15 +124,16 @@ def _softplus(a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
 class Table:
     """An expression evaluated with as many digits as it takes, at a few points; at many, from piecewise polynomials.
 
-    The polynomials go through log |value| over an eighth of a factor of 2 in the one argument that varies, and are
-    checked against further points. Where they do not fit (a zero, a kink) each point is evaluated for itself, or left
-    as it is where there are too many.
+    The polynomials go through log |value| against log |x|, x the one argument that varies, over an eighth of a factor
+    of 2 or, near 0, much more, and are checked against further points. Where they do not fit (a zero, a kink) each
+    point is evaluated for itself; where these are too many, Cancels is raised.
     """
 
     def __init__(self, expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> None:
         names = {"Phi": mpmath.ncdf, "Expm1": mpmath.expm1, "Conjugated": lambda a, b, c: a + b}
         self.function: Callable[..., Any] = sympy.lambdify(list(symbols), expression, modules=[names, "mpmath"])
         self.cells: dict[tuple[Any, ...], tuple[float, Array] | None] = {}
+        self.visits: dict[tuple[Any, ...], int] = {}
 
     def correct(self, values: tuple[Array, ...], lost: Array, sign: Array, log: Array) -> tuple[Array, Array]:
         """sign and log with the points in `lost` replaced; all arrays of one shape, values broadcast to it."""
@@ -134,46 +142,53 @@ class Table:
         varying = [i for i, v in enumerate(values) if np.ndim(v) and np.size(v) > 1]
         if len(varying) == 1 and len(left) > NODES:
             self._from_cells(points, varying[0], new_sign, new_log, left)
-        if left.sum() <= ONE_BY_ONE:
-            for i in np.flatnonzero(left):
-                new_sign[i], new_log[i] = self._precise([float(p[i]) for p in points]) or (new_sign[i], new_log[i])
+        if left.sum() > ONE_BY_ONE:
+            where = float(points[varying[0] if varying else 0][left][0])
+            raise Cancels(f"its terms cancel near x = {where:.3g}, and at too many points to use more digits there")
+        for i in np.flatnonzero(left):
+            new_sign[i], new_log[i] = self._precise([float(p[i]) for p in points]) or (new_sign[i], new_log[i])
         sign, log = np.array(sign, dtype=float), np.array(log, dtype=float)
         sign[lost], log[lost] = new_sign, new_log
         return sign, log
 
     def _from_cells(self, points: list[Array], axis: int, sign: Array, log: Array, left: Array) -> None:
         x = points[axis]
-        mantissa, exponent = np.frexp(np.abs(x))
-        eighth = np.minimum(((mantissa - 0.5) * 2 * CELLS).astype(int), CELLS - 1)
-        code = (exponent.astype(np.int64) * CELLS + eighth) * 2 + (x > 0)
         fixed = tuple(float(p[0]) for i, p in enumerate(points) if i != axis)
-        nodes = np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
-        weights = (-1.0) ** np.arange(NODES) * np.sin(np.pi * (np.arange(NODES) + 0.5) / NODES)
-        for cell in np.unique(code[x != 0]):
-            here = np.flatnonzero((code == cell) & (x != 0))
-            middle, half = _span(int(cell))
-            key = (axis, int(cell), *fixed)
-            if key not in self.cells and len(here) > 3:
-                self.cells[key] = self._fit(fixed, axis, middle, half, nodes, weights)
-            found = self.cells.get(key)
-            if found is not None:
-                sign[here], log[here] = found[0], -np.inf
+        eager = len(x) > ONE_BY_ONE // 4
+        exponent = np.frexp(np.abs(x))[1]
+        near_zero = (exponent < SMALL) & (x != 0)
+        # near 0 a sum is a power of x, and cells are wide; what does not fit them goes into narrow ones
+        for wide, of_cell in ((True, near_zero), (False, x != 0)):
+            of_cell = of_cell & left
+            code = _codes(x, wide)
+            for cell in np.unique(code[of_cell]):
+                here = np.flatnonzero((code == cell) & of_cell)
+                key = (axis, wide, int(cell), *fixed)
+                self.visits[key] = self.visits.get(key, 0) + len(here)
+                if key not in self.cells and (eager or self.visits[key] > NODES):
+                    self.cells[key] = self._fit(fixed, axis, int(cell), wide)
+                found = self.cells.get(key)
+                if found is None:
+                    continue
+                low, high = _span(int(cell), wide)
+                sign[here], log[here], left[here] = found[0], -np.inf, False
                 if found[0]:
-                    log[here] = _barycentric((x[here] - middle) / half, nodes, weights, found[1])
-                left[here] = False
+                    log[here] = _barycentric(2 * (np.log(np.abs(x[here])) - low) / (high - low) - 1, found[1])
 
-    def _fit(
-        self, fixed: tuple[float, ...], axis: int, middle: float, half: float, nodes: Array, weights: Array
-    ) -> tuple[float, Array] | None:
-        checks = (-0.97, -0.31, 0.42, 0.98)
-        found = [self._precise([*fixed[:axis], middle + half * t, *fixed[axis:]]) for t in (*checks, *nodes)]
+    def _fit(self, fixed: tuple[float, ...], axis: int, cell: int, wide: bool) -> tuple[float, Array] | None:
+        """Sign and logarithms at the nodes of a cell, or None where no polynomial fits."""
+        low, high = _span(cell, wide)
+        side = 1.0 if cell % 2 else -1.0
+        checks = np.array([-0.97, -0.31, 0.42, 0.98])
+        at = side * np.exp(low + (high - low) * (np.concatenate([checks, _NODES]) + 1) / 2)
+        found = [self._precise([*fixed[:axis], float(x), *fixed[axis:]]) for x in at]
         signs = {f[0] for f in found if f is not None}
         if None in found or len(signs) != 1:
             return None
         if signs == {0.0}:
             return 0.0, np.full(NODES, -np.inf)
         logs = np.array([f[1] for f in found if f is not None])
-        known, fitted = logs[len(checks) :], _barycentric(np.array(checks), nodes, weights, logs[len(checks) :])
+        known, fitted = logs[len(checks) :], _barycentric(checks, logs[len(checks) :])
         if not (np.abs(fitted - logs[: len(checks)]) <= AGREE * np.maximum(1.0, np.abs(fitted))).all():
             return None
         return signs.pop(), known
@@ -194,17 +209,30 @@ class Table:
         return 0.0, -np.inf
 
 
-def _span(cell: int) -> tuple[float, float]:
-    """Middle and half the width of a cell; the sign of x is that of the middle."""
-    rest, positive = divmod(cell, 2)
-    exponent, eighth = divmod(rest, CELLS)
-    width = np.ldexp(0.5 / CELLS, exponent)
-    middle = np.ldexp(0.5, exponent) + (eighth + 0.5) * width
-    return float(middle if positive else -middle), float(width / 2)
+def _codes(x: Array, wide: bool) -> Array:
+    """The number of the cell of each x; odd for positive x."""
+    mantissa, exponent = np.frexp(np.abs(x))
+    if wide:
+        return np.floor_divide(exponent, WIDE).astype(np.int64) * 2 + (x > 0)
+    eighth = np.minimum(((mantissa - 0.5) * 2 * CELLS).astype(int), CELLS - 1)
+    return (exponent.astype(np.int64) * CELLS + eighth) * 2 + (x > 0)
 
 
-def _barycentric(t: Array, nodes: Array, weights: Array, values: Array) -> Array:
-    difference = t[:, None] - nodes
+def _span(cell: int, wide: bool) -> tuple[float, float]:
+    """log |x| at the two ends of a cell."""
+    if wide:
+        return (cell // 2 * WIDE - 1) * math.log(2), ((cell // 2 + 1) * WIDE - 1) * math.log(2)
+    exponent, eighth = divmod(cell // 2, CELLS)
+    base = (exponent - 1) * math.log(2)
+    return base + math.log1p(eighth / CELLS), base + math.log1p((eighth + 1) / CELLS)
+
+
+_NODES = np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
+_WEIGHTS = (-1.0) ** np.arange(NODES) * np.sin(np.pi * (np.arange(NODES) + 0.5) / NODES)
+
+
+def _barycentric(t: Array, values: Array) -> Array:
+    difference = t[:, None] - _NODES
     difference[difference == 0] = 1e-300
-    quotient = weights / difference
+    quotient = _WEIGHTS / difference
     return (quotient @ values) / quotient.sum(axis=1)

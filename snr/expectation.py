@@ -304,12 +304,15 @@ class _Ratio:
             self.inner_errors.extend(zip((log + noise).ravel(), error))
         return np.where(np.isposinf(noise), np.inf, log + noise)
 
-    def inner_error(self, top: float) -> float:
+    def inner_error(self) -> float:
         """The relative error that the inner integrals bring in: their errors' mean, weighted by the integrand."""
         if not self.inner_errors:
             return 0.0
         height, error = np.array(self.inner_errors).T
-        weight = np.exp(np.minimum(height - top, 0.0))
+        height, error = height[np.isfinite(height)], error[np.isfinite(height)]
+        if not len(height):
+            return 0.0
+        weight = np.exp(height - height.max())
         return float(np.sum(weight * error) / np.sum(weight))
 
     def _rough_noise(self, s: Array) -> Array:
@@ -352,6 +355,8 @@ def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio)
         where, top, width = peak(rough, scan)
     if np.isnan(heights).any() or np.isposinf(heights).any():
         bad = d * math.exp(scan[0][np.isnan(heights) | np.isposinf(heights)][0])
+        if integrand.noise and np.isfinite(integrand._rough_noise(np.array([bad]))[0]):
+            return Expectation(math.inf, reason=f"long keys: from ‖k‖² = {bad:.3g} on 1/g(‖k‖²)² outgrows any density")
         return Expectation(math.inf, reason=f"E[g(X)^2] diverges from ‖k‖² = {bad:.3g} on: g grows too fast")
     # where g loses digits near 0 the scan starts higher, and the slope has not settled to its limit yet
     if finite and slope < (1e-9 if deepest < -300 else 1e-2):
@@ -388,7 +393,7 @@ def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio)
         left = math.exp(_height(integrand, low) - math.log(slope) - log) * math.exp(low / 2) * math.sqrt(d)
     else:
         left = 0.0
-    error = float(result.error[0]) + integrand.inner_error(float(top[0])) + left
+    error = float(result.error[0]) + integrand.inner_error() + left
     return Expectation(log, _tolerable(error))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snr.similarity import Similarity
+from snr.zeros import vanishing
 
 Array = NDArray[Any]
 
@@ -115,7 +116,8 @@ def norm_proposal(similarity: Similarity, tau: float, d: int, statistic: str) ->
         if statistic != "signal":
             value = value + log_inner(similarity, s, tau, d)[0]
         if statistic != "noise":
-            value = value + (2 if statistic == "signal" else -2) * similarity.sign_and_log(s, tau, d)[1]
+            with np.errstate(invalid="ignore"):  # where both are infinite
+                value = value + (2 if statistic == "signal" else -2) * similarity.sign_and_log(s, tau, d)[1]
         return np.where(np.isnan(value), -np.inf, value)
 
     u = _wide(d)
@@ -139,7 +141,9 @@ def ratio_variance_is_finite(similarity: Similarity, tau: float, d: int) -> bool
     """Whether E[g(√s Z)⁴/g(s)⁴] is: the same check of the integrand's ends as for the mean."""
     u = _wide(d)
     s = np.exp(u)
-    height = (d / 2) * u - s / 2 + log_inner(similarity, s, tau, d, 4)[0] - 4 * similarity.sign_and_log(s, tau, d)[1]
+    with np.errstate(invalid="ignore"):
+        height = log_inner(similarity, s, tau, d, 4)[0] - 4 * similarity.sign_and_log(s, tau, d)[1]
+    height = (d / 2) * u - s / 2 + height
     try:
         _check_ends(u, np.where(np.isnan(height), -np.inf, height))
     except Diverges:
@@ -168,13 +172,11 @@ def _check_signal(similarity: Similarity, tau: float, d: int, statistic: str) ->
     """Where g vanishes at some ‖k‖² > 0, 1/g² has no mean: a probe there has noise and no signal."""
     if statistic != "mean":
         return
-    near = 12 * math.sqrt(2 * d)
-    s = np.unique(np.concatenate([d * np.geomspace(1e-6, 1e4, 4001), np.linspace(max(d - near, 1e-6), d + near, 4001)]))
-    sign, log = similarity.sign_and_log(s, tau, d)
-    sign = np.where(np.isfinite(log), sign, 0)
-    lost = np.flatnonzero((sign != sign[-1]) | (sign == 0))
-    if len(lost):
-        zero = float(s[lost[-1]])
+    try:
+        zero = vanishing(similarity, d, tau)
+    except ArithmeticError as error:
+        raise Diverges(f"there is no mean: {error}") from error
+    if zero is not None:
         raise Diverges(f"its mean is infinite: the signal g(‖k‖²) vanishes near ‖k‖² = {zero:.3g}")
 
 

@@ -70,8 +70,8 @@ def _compile(expression: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Node:
         case sympy.Add():
             return _sum_node(expression, parts, symbols)
         case sympy.Pow():
-            integer, exponent = bool(expression.exp.is_integer), _value_node(expression.exp, symbols)
-            return lambda v: _power(parts[0](v), exponent(v), integer)
+            exponent = _value_node(expression.exp, symbols)
+            return lambda v: _power(parts[0](v), exponent(v))
         case Expm1():
             z = _value_node(expression.args[0], symbols)
             return lambda v: _expm1(z(v))
@@ -163,12 +163,10 @@ def _conjugated(a: Signed, b: Signed, difference: Signed) -> Signed:
     )
 
 
-def _power(base: Signed, exponent: Any, integer: bool) -> Signed:
+def _power(base: Signed, exponent: Any) -> Signed:
     sign, log = base
-    if integer:
-        new_sign = np.where(exponent % 2 == 0, sign * sign, sign)
-    else:
-        new_sign = np.where(sign < 0, np.nan, sign)
+    odd = np.where(exponent % 2 == 0, sign * sign, sign)
+    new_sign = np.where((sign < 0) & (exponent != np.floor(exponent)), np.nan, odd)
     new_sign = np.where((sign == 0) & (exponent < 0), 1.0, new_sign)  # a pole is +inf, as in floats 1/0
     new_sign = np.where(exponent == 0, 1.0, new_sign)
     return new_sign, np.where(exponent == 0, 0.0, exponent * log)

@@ -45,12 +45,15 @@ def vanishing(similarity: Similarity, d: float, tau: float) -> float | None:
     if len(known):
         near = (np.abs(s[:, None] - known) <= 1e-12 * np.abs(known)).any(axis=1)
         s, sign, log = s[~near], sign[~near], log[~near]
-    if (sign == 0).any():
-        return float(s[sign == 0][0])
+    nothing = sign == 0
+    if (nothing[1:] & nothing[:-1]).any():
+        return float(s[:-1][nothing[1:] & nothing[:-1]][0])
+    s, sign, log = s[~nothing], sign[~nothing], log[~nothing]  # single points: a zero shows in what is beside it
     between = np.logical_or.reduce((known > s[:-1, None]) & (known < s[1:, None]), axis=1)
     change = np.flatnonzero((sign[1:] != sign[:-1]) & ~between)
-    if len(change):
-        return float(s[change[0]])
+    for at in change:
+        if (zero := _crossing(similarity, d, tau, float(s[at]), float(s[at + 1]))) is not None:
+            return zero
     dips = np.flatnonzero((log[1:-1] < log[:-2]) & (log[1:-1] < log[2:]) & ~between[1:] & ~between[:-1]) + 1
     if not len(dips):
         return None
@@ -64,3 +67,16 @@ def vanishing(similarity: Similarity, d: float, tau: float) -> float | None:
         low, high, depth = points[rows, best - 1], points[rows, best + 1], values.min(axis=1)
     deep = depth < start - 12
     return float(low[deep][0]) if deep.any() else None
+
+
+def _crossing(similarity: Similarity, d: float, tau: float, a: float, b: float) -> float | None:
+    """The point between a and b where g changes its sign, if it vanishes there; None at a jump or a pole."""
+    sign, log = similarity.sign_and_log(np.array([a, b]), tau, d)
+    for _ in range(45):
+        middle = (a + b) / 2
+        if similarity.sign_and_log(middle, tau, d)[0] == sign[0]:
+            a = middle
+        else:
+            b = middle
+    beside, near = similarity.sign_and_log(np.array([a, b]), tau, d)
+    return a if near[beside != 0].min(initial=math.inf) < log.min() - 5 else None

@@ -4,6 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from snr import expectation
 from snr.predictions import predict
 from snr.similarity import similarity
 
@@ -55,6 +56,23 @@ def test_a_sum_that_is_zero_is_zero():
     sign, log = similarity("(x - 1)**2 - x**2 + 2*x - 1 + max(0, x)").sign_and_log(np.array([-3.3, 2.0]), 1.0, 1.0)
     assert list(sign) == [0, 1]
     assert log[0] == -np.inf
+
+
+def test_a_double_zero_at_zero_leaves_a_finite_mean():
+    """g ~ x²/2 near 0: the ratio is about 3/s² for short keys, and 10^-300 is where its end is looked at."""
+    g = similarity("exp(x) - x - 1")
+    with mpmath.workdps(20):
+
+        def inner(s):
+            moment = mpmath.exp(2 * s) - 2 * s * mpmath.exp(s / 2) - 2 * mpmath.exp(s / 2) + s + 1  # E (e^X − X − 1)²
+            return moment / (mpmath.exp(s) - s - 1) ** 2
+
+        def density(s):
+            return s**3 * mpmath.exp(-s / 2) / 96
+
+        mean = mpmath.quad(lambda s: inner(s) * density(s), [mpmath.mpf("1e-8"), 0.1, 1, 4, 10, 30, 80, 200])
+        mean += mpmath.mpf("1e-8") ** 2 * 3 / 192  # what is below: 3/s² times s³/96
+    assert expectation.gaussian_mean(g, 8, 1.0).log == pytest.approx(float(mpmath.log(mean)), abs=1e-9)
 
 
 def test_a_shifted_tanh_has_its_mean():
