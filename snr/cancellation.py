@@ -34,7 +34,7 @@ class Cancels(ArithmeticError, ValueError):
 
 def without_cancellation(expression: sympy.Expr) -> sympy.Expr:
     """The same function with the pairs of terms that are known to cancel written in a form that does not."""
-    if not expression.args:
+    if not expression.free_symbols or not expression.args:
         return expression
     parts = [without_cancellation(part) for part in expression.args]
     if isinstance(expression, sympy.log) and isinstance(parts[0], sympy.cosh):

@@ -24,7 +24,8 @@ Signed = tuple[Any, Any]  # sign in {-1, 0, 1} and log |value|, arrays or scalar
 def _lambdify(expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
     """sympy's lambdify with numpy, scipy's special functions and integer powers as products."""
     whole = expression.replace(
-        lambda e: e.is_Pow and e.exp.is_Integer and abs(e.exp) > 2, lambda e: Repeated(e.base, e.exp)
+        lambda e: e.is_Pow and e.exp.is_Integer and abs(e.exp) > 2 and e.base.free_symbols,
+        lambda e: Repeated(e.base, e.exp),
     )
     function: Callable[..., Any] = sympy.lambdify(list(symbols), whole, modules=[NUMERIC, "numpy"])
     return function
