@@ -138,8 +138,16 @@ def predict(
         typical=_typical(similarity, n, width, tau, law, d_v, values)
         if typical
         else Prediction(None, reason="not asked for"),
-        condensation=math.log(n) - expectation.condensation_line(similarity, width, tau, law),
+        condensation=math.log(n) - _condensation_line(similarity, width, tau, law),
     )
+
+
+def _condensation_line(similarity: Similarity, d: float, tau: float, law: str) -> float:
+    """0 where g is no real number somewhere far out: that is found where it matters, by the means themselves."""
+    try:
+        return expectation.condensation_line(similarity, d, tau, law)
+    except ArithmeticError:
+        return 0.0
 
 
 def _check(n: int, d: int, tau: float, keys: str, heads: int) -> int:

@@ -315,6 +315,12 @@ def test_logarithms_and_zeros_of_low_order():
     assert "vanishes" in lost.reason
 
 
+def test_what_is_no_number_far_out_has_predictions_all_the_same():
+    found = predict("cos(cosh(x))", 16, 2, 1.0, typical=False)
+    assert found.condensation == math.log(16)
+    assert found.exact.log is None or found.exact.diverges
+
+
 def test_a_jump_over_zero_is_no_zero():
     for kernel in ("2*sign(x - 3)", "sign(x - 3)*(1 + exp(x/tau))**0"):
         assert expectation.gaussian_mean(similarity(kernel), 8, 1.0).log == pytest.approx(0, abs=1e-10)
