@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,11 +26,12 @@ NODES = 16  # of the polynomials through log |sum|
 CELLS = 8  # to a factor of 2 in x
 SMALL, WIDE = -16, 32  # below 2^SMALL cells span a factor of 2^WIDE
 AGREE = 2e-13  # of a table's logarithm with the true one
+SECONDS = 6.0  # of processor time for a sum's points altogether
 ONE_BY_ONE = 4000  # points a call evaluated outside of tables
 
 
 class Cancels(ArithmeticError, ValueError):
-    """A sum loses its digits at too many points to be evaluated there with more."""
+    """A sum loses its digits too many points, or too deeply, to be evaluated there with more."""
 
 
 def without_cancellation(expression: sympy.Expr) -> sympy.Expr:
@@ -134,6 +136,7 @@ class Table:
         self.function: Callable[..., Any] = sympy.lambdify(list(symbols), expression, modules=[names, "mpmath"])
         self.cells: dict[tuple[Any, ...], tuple[float, Array] | None] = {}
         self.visits: dict[tuple[Any, ...], int] = {}
+        self.seconds = 0.0  # spent on single points
 
     def correct(self, values: tuple[Array, ...], lost: Array, sign: Array, log: Array) -> tuple[Array, Array]:
         """sign and log with the points in `lost` replaced; all arrays of one shape, values broadcast to it."""
@@ -196,7 +199,9 @@ class Table:
     def _precise(self, point: list[float]) -> tuple[float, float] | None:
         """(sign, log |value|) at a point, with digits until two evaluations agree; 0 where there is nothing after all
         of them, None where it cannot be had."""
-        before = None
+        before, start = None, time.thread_time()
+        if self.seconds > SECONDS:
+            raise Cancels(f"its terms cancel near {point[0]:.3g}, and more digits there take more than {SECONDS:g} s")
         try:
             for digits in DIGITS:
                 with mpmath.workdps(digits):
@@ -206,6 +211,8 @@ class Table:
                     before = value
         except (ValueError, TypeError, ArithmeticError, NameError):
             return None
+        finally:
+            self.seconds += time.thread_time() - start
         return 0.0, -np.inf
 
 
