@@ -134,12 +134,14 @@ class Table:
     def __init__(self, expression: sympy.Expr, symbols: Sequence[sympy.Symbol]) -> None:
         names = {"Phi": mpmath.ncdf, "Expm1": mpmath.expm1, "Conjugated": lambda a, b, c: a + b}
         self.function: Callable[..., Any] = sympy.lambdify(list(symbols), expression, modules=[names, "mpmath"])
+        self.present = [symbol in expression.free_symbols for symbol in symbols]
         self.cells: dict[tuple[Any, ...], tuple[float, Array] | None] = {}
         self.visits: dict[tuple[Any, ...], int] = {}
         self.seconds = 0.0  # spent on single points
 
     def correct(self, values: tuple[Array, ...], lost: Array, sign: Array, log: Array) -> tuple[Array, Array]:
         """sign and log with the points in `lost` replaced; all arrays of one shape, values broadcast to it."""
+        values = tuple(v if here else np.float64(0) for v, here in zip(values, self.present, strict=True))
         points = [np.broadcast_to(v, lost.shape)[lost] for v in values]
         new_sign, new_log, left = sign[lost].copy(), log[lost].copy(), np.ones(len(points[0]), dtype=bool)
         varying = [i for i, v in enumerate(values) if np.ndim(v) and np.size(v) > 1]
