@@ -96,7 +96,8 @@ def _log_square(similarity: Similarity, x: Array, tau: float, d: float) -> Array
     if np.isnan(sign).any():
         raise ArithmeticError(f"g is not a real number at x = {np.asarray(x)[np.isnan(sign)][0]:.6g}")
     if np.isposinf(log).any():
-        raise ArithmeticError("g grows beyond what its logarithm can hold")
+        where = np.asarray(x)[np.isposinf(log)][0]
+        raise ArithmeticError(f"g is infinite, or more than its logarithm can hold, at x = {where:.6g}")
     return np.where(sign == 0, -np.inf, 2 * log)
 
 
@@ -116,8 +117,20 @@ def _fine_enough(log_w: Any, log_density: Any, reach: float, pairs: float) -> Po
             moves = np.abs(np.diff(heights))[near]
         moves = moves[np.isfinite(moves)]
         if count > 8000 or not len(moves):
+            check_not_between(heights)
             return Points(heights, mass, pairs)
         count = 2 * int(np.clip(4000 * np.quantile(moves, 0.9) / (STEP / 2), 4001, 50_000))  # even: 0 is between cells
+
+
+def check_not_between(log: Array) -> None:
+    """Raise ArithmeticError where a function goes up and down again between its points, seen by how often it turns."""
+    with np.errstate(invalid="ignore"):
+        moves = np.diff(log)
+        turns = (moves[1:] * moves[:-1] < 0) & (np.minimum(np.abs(moves[1:]), np.abs(moves[:-1])) > STEP)
+    if (
+        turns.mean() > 0.2
+    ):  # fewer than ten points between two extremes of one kind; drawn at random, two thirds would be
+        raise ArithmeticError("g oscillates faster than the points lie at which its law is taken")
 
 
 def _floor(log_w: Array, mass: Array, pairs: float) -> float:

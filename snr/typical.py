@@ -27,7 +27,7 @@ from scipy.special import gammaincinv, ndtr, ndtri
 
 from snr.keys import VALUES
 from snr.similarity import Similarity
-from snr.sum_law import LEVELS, SumLaw, gaussian_points, sphere_points, sum_law
+from snr.sum_law import LEVELS, SumLaw, check_not_between, gaussian_points, sphere_points, sum_law
 
 Array = Any
 MAX_LOG_N = 600.0
@@ -135,7 +135,8 @@ def recall_law(
     the staircase of the χ² values: half of 1/CHI in probability.
 
     Raises ArithmeticError with the reason where there is no such accuracy (a noise in steps, values of fixed norm that
-    two moments do not describe) or g is not real; ValueError for n < 2 or beyond e^600, unknown values, d_v < 1.
+    two moments do not describe, a g that oscillates too fast or has a pole) or g is not real; ValueError for n < 2 or
+    beyond e^600, unknown values, d_v < 1.
     """
     if not 2 <= n < math.exp(MAX_LOG_N):
         raise ValueError(f"n = {n:g}: expected at least 2 and below e^{MAX_LOG_N:.0f}")
@@ -156,6 +157,8 @@ def recall_law(
     silent = np.array([law.silent for law in laws])
     tables, dominance = np.array([law.log for law in laws]), np.array([law.dominance for law in laws])
     sign, log_signal = similarity.sign_and_log(norms, tau, d)
+    if len(norms) > 1:
+        check_not_between(log_signal)
     with np.errstate(invalid="ignore"):
         tables = np.where(sign == 0, np.inf, tables.T - 2 * log_signal).T
     if d_v is not None and fixed:

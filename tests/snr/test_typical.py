@@ -72,6 +72,8 @@ G = {
     "gelu": lambda x, tau: x * ndtr(x),
     "softplus": lambda x, tau: np.logaddexp(0, x / tau),
     "max(0, x - 4)": lambda x, tau: np.maximum(x - 4, 0),
+    "sin(x)": lambda x, tau: np.sin(x),
+    "sin(5*x) + 1.5": lambda x, tau: np.sin(5 * x) + 1.5,
 }
 
 
@@ -121,6 +123,9 @@ def _recalls(kernel, n, d, tau, keys, values, d_v, count, seed):
         ("relu2", 4, 8, 1.0, "sphere", "unit", 16),
         ("softplus", 3, 16, 4.0, "fixed-probe", "signs", 16),
         ("cubic", 5, 3, 1.0, "gaussian", "signs", 16),
+        # a signal that turns many times among the norms
+        ("sin(x)", 17, 16, 1.0, "gaussian", "gaussian", 16),
+        ("sin(5*x) + 1.5", 17, 16, 1.0, "gaussian", "gaussian", 4),
     ],
 )
 def test_the_median_of_recalled_vectors(kernel, n, d, tau, keys, values, d_v):
@@ -175,6 +180,12 @@ def test_of_two_keys_one_is_invisible_half_of_the_time(kernel, keys, d):
 def test_a_noise_in_steps_is_refused(kernel, n):
     with pytest.raises(ArithmeticError, match="steps"):
         recall_law(similarity(kernel), n, 64, 1.0, "sphere").quantile(0.5)
+
+
+@pytest.mark.parametrize("kernel", ["sin(1000*x)", "sin(1e6*x) + 2"])
+def test_what_turns_between_the_points_is_refused(kernel):
+    with pytest.raises(ArithmeticError, match="oscillates faster"):
+        recall_law(similarity(kernel), 64, 16, 1.0)
 
 
 @pytest.mark.parametrize("n", [2, 3, 8, 1000])
