@@ -160,6 +160,9 @@ class Direct:
         tail = next((t for t in tails if not t.trusted), None)
         if tail is None:
             return f"The direct simulation wrote only {self.ratio.count} memories: " + bound
+        if math.isnan(tail.index):
+            what = "too few to tell how heavy its tail is" if tail.effective else "and none of them had any noise"
+            return f"The direct simulation wrote only {self.ratio.count} memories, {what}: {bound}"
         return (
             f"The direct simulation's tail is too heavy for the central limit theorem (Pareto k {tail.index:.2f}, "
             f"effective size {tail.effective:.0f}, largest draw {tail.largest:.0%} of the sum): {bound}"

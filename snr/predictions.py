@@ -207,7 +207,7 @@ def _statistics(
     noise, signal = (Expectation(log) for log in closed_forms.ratio_of_means(found, d))
     ratio = _of(_quotient(noise, signal), pairs, "closed form")
     fixed = Prediction(pairs + closed_forms.fixed_probe(found, d), "closed form", error=1e-13)
-    return _of(_gaussian(found, d), pairs, "closed form"), fixed, ratio
+    return _of(_gaussian(similarity, found, d), pairs, "closed form"), fixed, ratio
 
 
 def _sphere(similarity: Similarity, found: Form | None, d: float, tau: float, pairs: float) -> Prediction:
@@ -216,7 +216,7 @@ def _sphere(similarity: Similarity, found: Form | None, d: float, tau: float, pa
     return Prediction(pairs + closed_forms.sphere_mean(found, d), "closed form", error=1e-12)
 
 
-def _gaussian(found: Form, d: float) -> Expectation:
+def _gaussian(similarity: Similarity, found: Form, d: float) -> Expectation:
     log = closed_forms.gaussian_mean(found, d)
     if log < math.inf:
         return Expectation(log, 1e-13)
@@ -224,7 +224,10 @@ def _gaussian(found: Form, d: float) -> Expectation:
         return Expectation(
             log, reason=f"the mean diverges for d ≤ {2 * found.power}: short probes have too little signal"
         )
-    return Expectation(log, reason="the mean diverges for tau ≤ 2√2 − 2: long keys have more noise than signal")
+    if similarity.name in ("exp", "solu"):
+        return Expectation(log, reason="the mean diverges for tau ≤ 2√2 − 2: long keys have more noise than signal")
+    grows = f"g(x) grows like e^(bx) with b = {found.rate:.4g}, and the mean diverges unless (1 − √2)/2 < b < "
+    return Expectation(log, reason=grows + "(1 + √2)/2: long keys have more noise than signal")
 
 
 def _quotient(noise: Expectation, signal: Expectation) -> Expectation | None:

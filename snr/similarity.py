@@ -232,7 +232,7 @@ class Temperature:
     def __call__(self, d: float) -> float:
         """tau at width d. Raises ValueError where it is not a positive finite number."""
         value = _temperature_value(self.text, float(d))
-        return _possible(value, d, "expected a positive finite number")
+        return _possible(value, f"tau at d = {d:g}", "expected a positive finite number")
 
 
 def temperature(text: str) -> Temperature:
@@ -242,28 +242,34 @@ def temperature(text: str) -> Temperature:
     """
     made = Temperature(" ".join(text.split()))
     expected = "expected sqrt, 3sqrt, a positive finite number or an expression in d"
+    root = _ROOT.fullmatch(made.text)
     try:
-        value = _temperature_value(made.text, 64.0)
+        factor = float(root[1] or 1) if root else float(made.text)
     except ValueError:
-        raise ValueError(expected) from None
-    _possible(value, 64, expected)
+        try:
+            formula(made.text, ("d",))  # what it is at some width is seen there
+        except ValueError:
+            raise ValueError(expected) from None
+    else:
+        _possible(factor, "tau" if not root else "tau/√d", expected)
     return made
 
 
+_ROOT = re.compile(r"([0-9.]*)\s*\*?\s*sqrt")  # c·√d
 COLDEST, HOTTEST = 1e-6, 1e9  # beyond these tau² and x/tau leave what float64 logarithms resolve
 
 
-def _possible(tau: float, d: float, expected: str) -> float:
+def _possible(tau: float, name: str, expected: str) -> float:
     if not (np.isfinite(tau) and tau > 0):
-        raise ValueError(f"tau = {tau:g} at d = {d:g}; {expected}")
+        raise ValueError(f"{name} = {tau:g}; {expected}")
     if not COLDEST <= tau <= HOTTEST:
-        raise ValueError(f"tau = {tau:g} at d = {d:g}; expected a number from {COLDEST:g} to {HOTTEST:g}")
+        raise ValueError(f"{name} = {tau:g}; expected a number from {COLDEST:g} to {HOTTEST:g}")
     return tau
 
 
 @lru_cache(maxsize=1024)
 def _temperature_value(text: str, d: float) -> float:
-    factor = re.fullmatch(r"([0-9.]*)\s*\*?\s*sqrt", text)
+    factor = _ROOT.fullmatch(text)
     if factor:
         return float(factor[1] or 1) * float(np.sqrt(d))
     try:

@@ -12,13 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from snr.closed_forms import form
 from snr.estimate import Estimate
 from snr.estimators import measure
 from snr.keys import Gaussian, Sphere
 from snr.measured import Measured, Scaled
 from snr.predictions import Prediction, Predictions, predict
-from snr.similarity import BUILTIN, Similarity, similarity, temperature
+from snr.similarity import Similarity, similarity, temperature
 from snr.stopping import MaxSeconds, MinSamples, RelTol, Stop
 from verify.capacity_notes import place
 from verify.evidence import Claim, Evidence, Ruling, Verdict, judge
@@ -109,17 +108,8 @@ def measured_json(measured: Measured) -> dict[str, Any]:
         "measured": {name: scaled_json(measured.scaled.get(name)) for name in ("mean", "importance", "median")},
         "best": next(name for name, scaled in measured.scaled.items() if scaled is measured.best),
         "flags": list(measured.flags),
-        "notes": [_note(flag, note, measured) for flag, note in zip(measured.flags, measured.notes)],
+        "notes": list(measured.notes),
     }
-
-
-def _note(flag: str, note: str, measured: Measured) -> str:
-    """The note of a flag. A sample too small to show a tail is not said to have a heavy one."""
-    tail, draws = measured.tails["mean"], measured.scaled["mean"].estimate.samples
-    if flag == "unreached" and math.isnan(tail.index) and "tail is too heavy" in note:
-        what = "too few to tell how heavy its tail is" if tail.effective else "and none of them had any noise"
-        return f"The direct simulation wrote only {draws} memories, {what}: its interval has no upper end."
-    return note
 
 
 def stop_rule(spec: Mapping[str, Any]) -> Stop:
@@ -223,13 +213,7 @@ def reasons(g: Similarity, p: Predictions) -> dict[str, str]:
     fields = {n: getattr(p, n) for n in ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")}
     found = {name: prediction.reason for name, prediction in fields.items() if prediction.reason}
     width = p.d // p.heads
-    known = form(g, p.tau, width)
-    if p.exact.diverges and known and width > 2 * known.power and g.name not in BUILTIN:
-        found["exact"] = (
-            f"g(x) grows like e^(bx) with b = {known.rate:.4g}, and the mean diverges unless (1 − √2)/2 < b < "
-            "(1 + √2)/2: long keys have more noise than signal"
-        )
-    elif p.heads > 1 and "d ≤" in found.get("exact", ""):
+    if p.heads > 1 and "d ≤" in found.get("exact", ""):
         found["exact"] += f" (d = {width} is the width of one head)"
     return found
 
