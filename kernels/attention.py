@@ -50,7 +50,7 @@ def deltaformer(
     w: the write queries; k by default (D App. E). w = q, given as the same tensor or by `tied=True`, is the tied case
       of flash-linear-attention; with softmax twice and one scale its o costs no second pass.
     alpha, beta: gates, 1 by default. beta = 0 with alpha = 1 is causal attention. Softmax writes are accurate for
-      0 ≤ beta ≤ 1; beyond, the Hopper kernel's product form loses digits (docs/kernel-notes.md), the others do not.
+      |beta| ≤ 1; beyond, the Hopper kernel's product form loses digits (docs/kernel-notes.md), the others do not.
     write, read: κ₁, κ₂, each one of softmax, exp, linear, relu, round, solu, taken of scale·(x·y). Softmax is over
       i < t for writing, i ≤ t for reading; an empty row is zero.
     scale: one positive number for both, or a pair (write, read); None means, for each of the two by itself, 1/√D for
@@ -66,12 +66,14 @@ def deltaformer(
 
     Raises ValueError where shapes, dtypes, devices, names or numbers do not fit, saying what would.
     """
-    key = _description((q, k, v, w, alpha, beta), (w is q, write, read, scale, tied, form), cu_seqlens)
+    write_query = choose_write_query(q, k, w, tied)
+    # q may also be the write query because it is k: the shapes alone do not tell which stages there are
+    options = (write_query is q, write, read, scale, form)
+    key = _description((q, k, v, write_query, alpha, beta), options, cu_seqlens)
     call = None if key is None else _remembered.get(key)
     if call is not None:
-        o, u = call(q, k, v, q if tied else k if w is None else w, alpha, beta)
+        o, u = call(q, k, v, write_query, alpha, beta)
         return (o, u) if return_u else o
-    write_query = choose_write_query(q, k, w, tied)
     check(q, k, v, write_query, alpha, beta, cu_seqlens)
     scales = both_scales(scale, write, read, k)
     if key is not None and len(_remembered) < REMEMBERED and _choose(form, [q, k, v]) == "triton":

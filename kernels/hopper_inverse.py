@@ -1,8 +1,8 @@
 """(I + A)⁻¹ of a 64×64 diagonal block of a softmax's weights, on Hopper's tensor cores.
 
-A is strictly lower triangular, not negative, and its rows sum to at most β ≤ 1, so
+A is strictly lower triangular and the magnitudes in a row sum to at most |β| ≤ 1, so
 (I + A)⁻¹ = (I − A)(I + A²)(I + A⁴)…(I + A³²). Leaving out the factors from I + A^p on changes u by at most
-ρ^p max|u|, ρ the largest row sum: (I + A) times the shorter product is I − A^p, and all these commute. Far into a
+ρ^p max|u|, ρ the largest such sum: (I + A) times the shorter product is I − A^p, and all these commute. Far into a
 sequence ρ is small, since a row's weights spread over all the keys before it, and most factors fall away.
 """
 
@@ -12,7 +12,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from kernels.hopper_tiles import HALF, sync
 
-# The largest row sums for which powers of A from the third, fourth, eighth on are at most 2⁻¹⁶
+# The largest ρ for which powers of A from the third, fourth, eighth on are at most 2⁻¹⁶
 THIRD = gl.constexpr(2 ** (-16 / 3))
 FOURTH = gl.constexpr(2**-4)
 EIGHTH = gl.constexpr(2**-2)
@@ -22,7 +22,7 @@ EIGHTH = gl.constexpr(2**-2)
 def inverse(A, identity, scratch):
     """(I + A)⁻¹ by one warpgroup; scratch: shared memory for two 16-bit blocks side by side, free to be written."""
     X = identity - A
-    size = gl.max(gl.sum(A, 1), 0)
+    size = gl.max(gl.sum(gl.abs(A), 1), 0)
     power = warpgroup_mma_wait(0, deps=[squared(hold(A, scratch, 0), A)])
     if size <= THIRD:
         X = X + power

@@ -40,6 +40,26 @@ def test_a_later_launch_repeats_the_first_by_position(gated, monkeypatch):
     assert write.kernel.calls[0]["u_half_desc"].block_shape == [64, 64]
 
 
+def test_one_tensor_as_query_and_key_is_remembered_as_what_it_is(monkeypatch):
+    """w = k is then w = q: one pass, which must not serve a later call of the same shapes whose q is another tensor."""
+    from kernels import attention, triton_forward
+
+    def call(q, k, v, w, alpha, beta, write, read, scales):
+        one_pass = w is q
+        return lambda q, k, v, w, alpha, beta: (w if one_pass else q, None)  # what o is read with
+
+    monkeypatch.setattr(attention, "_remembered", {})
+    monkeypatch.setattr(attention, "_choose", lambda form, tensors: "triton")
+    monkeypatch.setattr(attention, "_description", lambda tensors, options, cu_seqlens: options)
+    monkeypatch.setattr(triton_forward, "hopper_call", call)
+    monkeypatch.setattr(triton_forward, "forward", lambda *a, **k: (torch.zeros(()), None))
+    q, k = draw(), draw()
+    attention.deltaformer(k, k, k)  # prepares the call, as does the first of the next
+    assert attention.deltaformer(k, k, k) is k
+    attention.deltaformer(q, k, k)
+    assert attention.deltaformer(q, k, k) is q
+
+
 class Recorded:
     """Stands where a Triton kernel, and then the compiled one, stands."""
 

@@ -131,6 +131,26 @@ def test_beta_zero_is_causal_attention():
     assert (o - theirs).float().norm() <= 5e-3 * theirs.float().norm()
 
 
+@pytest.mark.parametrize("width", [64, 128])
+def test_negative_beta_is_solved_to_the_end(width):
+    """The rows of A sum to less than nothing, whose size counts: u grows instead of alternating."""
+    q, k, v, _, alpha, _ = draw(21, 1, 200, 2, width, width)
+    for beta in (torch.full_like(alpha, -1.0), torch.where(alpha < 0.5, -0.5, 0.5)):
+        found = deltaformer(q, k, v, beta=beta, form="triton", return_u=True)
+        true = deltaformer(*(x.double() for x in (q, k, v)), beta=beta.double(), form="chunked", return_u=True)
+        for x, y in zip(found, true, strict=True):
+            assert (x - y).norm() <= 1e-2 * y.norm()
+
+
+def test_heads_beyond_32_bits_are_right():
+    """Heads outermost: the last head's columns begin at a number that 32 bits do not hold."""
+    heads, length, width = 17, 2**20, 128
+    x = torch.randn(1, heads, length, width, device=CUDA, dtype=torch.bfloat16).transpose(1, 2)[:, :200]
+    o = deltaformer(x, x, x)
+    last = x[:, :, -1:].contiguous()
+    assert (o[:, :, -1:] - deltaformer(last, last, last)).float().norm() <= 5e-3 * o[:, :, -1:].float().norm()
+
+
 def test_packed_sequences_are_each_what_they_are_alone():
     q, k, v, *_ = draw(11, 1, 1000, 2, 64, 64)
     bounds = [0, 130, 130, 641, 642, 1000]
@@ -225,6 +245,8 @@ def test_a_remembered_call_serves_only_tensors_like_its_own(gated):
     """Calls of one geometry go past checks and binding; each of these differs from the first in one thing."""
     q, k, v, w, alpha, beta = draw(5, 2, 300, 2, 64, 64)
     gates = {"alpha": alpha, "beta": beta} if gated else {}
+    for x in (q, k):  # one tensor for q and k: tied without a word of it, unlike all that follows
+        deltaformer(x, x, v, **gates)
     first = deltaformer(q, k, v, w=w, **gates)
     assert torch.equal(first, deltaformer(q, k, v, w=w, **gates))
 
