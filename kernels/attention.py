@@ -60,9 +60,9 @@ def deltaformer(
       are on a CUDA device, triton supports their dtype and widths, and no gradient is asked for, else chunked. Forms
       other than recurrent compute in float32, or float64 for float64 inputs (on CUDA, TF32 only if torch is told to:
       torch.backends.cuda.matmul). Only the torch forms have gradients.
-    cu_seqlens: [N + 1] integers from 0 to T that cut the one row of a batch (B = 1) into N sequences. Triton reads
-      them on the device, without waiting for them and so without checking their values; the torch forms fetch and
-      check them.
+    cu_seqlens: [N + 1] integers rising from 0 to T that cut the one row of a batch (B = 1) into N sequences. Torch
+      forms fetch and check them, and so does triton on a CPU. On a GPU triton does not wait for them: it pulls each
+      into 0 … T and up to the largest before it, and rows before the first or after the last are zero in u and o.
 
     Raises ValueError where shapes, dtypes, devices, names or numbers do not fit, saying what would.
     """
@@ -127,7 +127,7 @@ def _run(
 ) -> tuple[Tensor | None, Tensor | None]:
     tensors = [x for x in (q, k, v, w, alpha, beta) if x is not None]
     form = _choose(form, tensors)
-    bounds = [0, k.shape[1]] if cu_seqlens is None or form == "triton" else cuts(cu_seqlens, k.shape[1])
+    bounds = [0, k.shape[1]] if cu_seqlens is None or (form == "triton" and k.is_cuda) else cuts(cu_seqlens, k.shape[1])
     if not k.shape[0] or not k.shape[1]:
         return (None if q is None else v.new_zeros(*q.shape[:3], v.shape[3])), torch.zeros_like(v)
     tied = w is q

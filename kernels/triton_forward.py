@@ -92,7 +92,11 @@ class Schedule:
     def of(
         cls, batch: int, time: int, heads: int, rows: int, cu_seqlens: torch.Tensor | None, device: torch.device
     ) -> Schedule:
-        """Dense sequences of one length, or packed ones; lengths are never read on the host."""
+        """Dense sequences of one length, or packed ones; lengths are never read on the host.
+
+        Nor are they trusted: bounds are pulled into 0 … time and made to rise, so that no address leaves the tensors and
+        no two sequences share a row.
+        """
         if cu_seqlens is None:
             none = torch.empty(1, dtype=torch.int32, device=device)
             tiles = triton.cdiv(time, rows)
@@ -100,11 +104,12 @@ class Schedule:
         sequences = cu_seqlens.numel() - 1
         tiles = time // rows + sequences  # an upper bound: every sequence may end in a partial tile
         first_tile = torch.zeros(sequences + 1, dtype=torch.int32, device=device)
-        lengths = cu_seqlens[1:] - cu_seqlens[:-1]
+        bounds = cu_seqlens.clamp(0, time).cummax(0).values
+        lengths = bounds[1:] - bounds[:-1]
         first_tile[1:] = torch.cumsum((lengths + rows - 1) // rows, 0)
         every = torch.arange(tiles, device=device, dtype=torch.int32)
         tile_sequence = torch.searchsorted(first_tile[1:].contiguous(), every, right=True).to(torch.int32)
-        return cls(tiles * heads, tiles, sequences, first_tile, tile_sequence, cu_seqlens.contiguous())
+        return cls(tiles * heads, tiles, sequences, first_tile, tile_sequence, bounds)
 
 
 def forward(
@@ -127,6 +132,7 @@ def forward(
     """(o, u) of P eq. 41-42, each None unless wanted, for arguments that kernels.attention has validated.
 
     q [B, T, Hq, D], k and w [B, T, H, D], v [B, T, H, DV], alpha and beta [B, T, H], one dtype, one device.
+    Rows that no sequence of `cu_seqlens` covers are zero.
     `inexact`, one int32 on the device, is raised by the number of entries of u that do not solve their integer system
     exactly; give it for integer keys and values only. `scale` is one number for write and one for read.
     """
@@ -134,10 +140,11 @@ def forward(
         raise ValueError("form='triton' needs CUDA tensors, or TRITON_INTERPRET=1 in the environment for CPU tensors")
     batch, time, heads, _ = k.shape
     value_width = v.shape[-1]
-    u = torch.empty(batch, time, heads, value_width, dtype=v.dtype, device=v.device)
+    room = torch.empty if cu_seqlens is None else torch.zeros
+    u = room(batch, time, heads, value_width, dtype=v.dtype, device=v.device)
     o = None
     if want_o and q is not None:
-        o = torch.empty(batch, time, q.shape[2], value_width, dtype=v.dtype, device=v.device)
+        o = room(batch, time, q.shape[2], value_width, dtype=v.dtype, device=v.device)
     if min(batch, time, heads) == 0:
         return o, (u if want_u else None)
     one_pass = tied and write == read and scale[0] == scale[1]

@@ -154,3 +154,37 @@ def test_ties_decide_whether_scores_are_divided():
     assert not score_of("round", 1 / 97893).divide  # an odd number has no ties
     assert score_of("round", 1 / 14).divide  # some half, times 14, times 1/14, is not that half in float32
     assert not score_of("linear", 1 / 14).divide
+
+
+BAD_CUTS = {
+    (0, 200): [(0, 70)],
+    (-40, 70): [(0, 70)],
+    (0, 50): [(0, 50)],
+    (10, 70): [(10, 70)],
+    (0, 60, 30, 70): [(0, 60), (60, 70)],
+    (300, 10): [],
+}
+
+
+@interpreted
+@pytest.mark.parametrize("cuts", BAD_CUTS, ids=str)
+@pytest.mark.parametrize("tied", [True, False])
+def test_bad_cuts_are_refused_on_a_cpu_and_never_leave_the_tensors(cuts, tied, monkeypatch):
+    q, k, v, *_ = draw(2, 1, 70, 1, 8, 4)
+    w = q if tied else k
+    with pytest.raises(ValueError, match="does not rise from 0 to the length 70"):
+        deltaformer(q, k, v, w=w, cu_seqlens=torch.tensor(cuts), form="triton")
+    # what a GPU does with them, which does not look at their values
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *shape, **options: empty(*shape, **options).fill_(77))
+    bounds = torch.tensor(cuts, dtype=torch.int32)
+    o, u = forward(q, k, v, w, None, None, "softmax", "softmax", (0.3, 0.3), tied, bounds, True, True, SMALL)
+    covered = torch.zeros(70, dtype=torch.bool)
+    for begin, end in BAD_CUTS[cuts]:
+        covered[begin:end] = True
+        parts = [x[:, begin:end] for x in (q, k, v)]
+        alone = deltaformer(*parts, w=parts[0] if tied else parts[1], scale=0.3, return_u=True)
+        for found, right in zip((o, u), alone):
+            torch.testing.assert_close(found[:, begin:end], right, rtol=0, atol=2e-6)
+    assert not o[:, ~covered].any()
+    assert not u[:, ~covered].any()
