@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from numbers import Real
 
 import torch
 from torch import Tensor
 
 from kernels.similarity import SIMILARITIES, default_scale
 
-Scale = float | tuple[float | None, float | None] | None
+Number = float | Real | Tensor  # a tensor of one number, without gradient
+Scale = Number | tuple[Number | None, Number | None] | None
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
@@ -62,7 +64,8 @@ def check(
             raise ValueError(f"{name} has dtype {_word(x.dtype)}; expected k's, {_word(k.dtype)}")
     for name, gate in (("alpha", alpha), ("beta", beta)):
         if gate is not None and gate.dtype not in (k.dtype, torch.float32):
-            raise ValueError(f"{name} has dtype {_word(gate.dtype)}; expected k's, {_word(k.dtype)}, or float32")
+            other = "" if k.dtype == torch.float32 else ", or float32"
+            raise ValueError(f"{name} has dtype {_word(gate.dtype)}; expected k's, {_word(k.dtype)}{other}")
     for name, x in named.items():
         if x is not None and x.device != k.device:
             raise ValueError(f"{name} is on {x.device}; expected k's device, {k.device}")
@@ -84,17 +87,43 @@ def both_scales(scale: Scale, write: str, read: str, k: Tensor) -> tuple[float, 
     return one_scale(pair[0], write, "write", k), one_scale(pair[1], read, "read", k)
 
 
-def one_scale(value: float | None, similarity: str, stage: str, k: Tensor) -> float:
-    if similarity not in SIMILARITIES:
+def one_scale(value: Number | None, similarity: str, stage: str, k: Tensor) -> float:
+    """The scale that `value` means for one stage of keys k; any real number, of Python, numpy or a tensor."""
+    if not isinstance(similarity, str) or similarity not in SIMILARITIES:
         raise ValueError(f"{stage} {similarity!r} is unknown; expected one of {', '.join(SIMILARITIES)}")
     if value is None:
         return default_scale(similarity, k.shape[3])
-    if not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
-        raise ValueError(f"scale of {stage} is {value}; expected a positive finite number")
-    return float(value)
+    number = _real(value)
+    if not (math.isfinite(number) and number > 0):
+        word = value if isinstance(value, Real) else f"a {type(value).__name__}"
+        raise ValueError(f"scale of {stage} is {word}; expected a positive finite number")
+    # scores are products of keys times the scale, and both must find room in the range of the precision
+    dtype = torch.promote_types(k.dtype, torch.float32)
+    room = 1000 if dtype == torch.float64 else 100
+    if not 2.0**-room <= number <= 2.0**room:
+        raise ValueError(
+            f"scale of {stage} is {number}; expected a number from {2.0**-room:.3g} to {2.0**room:.3g} in {_word(dtype)}"
+        )
+    return number
+
+
+def _real(value: object) -> float:
+    """A real number as a float, NaN for anything that is none."""
+    if isinstance(value, Tensor):
+        if value.ndim or value.requires_grad or value.is_meta or value.dtype == torch.bool or value.is_complex():
+            return math.nan
+        return float(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def cuts(cu_seqlens: Tensor, length: int) -> list[int]:
+    if cu_seqlens.is_meta:
+        raise ValueError("cu_seqlens is on meta; expected a device that holds its values")
     bounds: list[int] = cu_seqlens.tolist()
     if bounds[0] != 0 or bounds[-1] != length or any(b < a for a, b in pairwise(bounds)):
         raise ValueError(f"cu_seqlens {bounds} does not rise from 0 to the length {length}")

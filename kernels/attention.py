@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kernels import chunked, parallel, recurrent
-from kernels.arguments import Scale, both_scales, check, choose_write_query, cuts, heads_first, one_scale
+from kernels.arguments import Number, Scale, both_scales, check, choose_write_query, cuts, heads_first, one_scale
 
 TORCH_FORMS: dict[str, Callable[..., tuple[Tensor | None, Tensor]]] = {
     "recurrent": recurrent.forward,
@@ -53,9 +53,11 @@ def deltaformer(
       |beta| ≤ 1; beyond, the Hopper kernel's product form loses digits (docs/kernel-notes.md), the others do not.
     write, read: κ₁, κ₂, each one of softmax, exp, linear, relu, round, solu, taken of scale·(x·y). Softmax is over
       i < t for writing, i ≤ t for reading; an empty row is zero.
+      In a softmax a score of −∞ has weight zero, so that a row of nothing else is empty; +∞ makes its row NaN. Scores
+      are what they are in the form's precision; triton's are in base two, beyond ±2.3e38 infinite.
     scale: one positive number for both, or a pair (write, read); None means, for each of the two by itself, 1/√D for
       softmax, exp and solu, 1 for linear, relu and round. A scale of 1/s for whole s divides by s, so that round has
-      its ties where x/s has them.
+      its ties where x/s has them. Any real number or tensor of one, which is waited for. From 2⁻¹⁰⁰ to 2¹⁰⁰ (for float64 2⁻¹⁰⁰⁰ to 2¹⁰⁰⁰): scores need room as well.
     form: recurrent (float64 whatever the inputs, the oracle), parallel, chunked, triton; auto is triton where tensors
       are on a CUDA device, triton supports their dtype and widths, and no gradient is asked for, else chunked. Forms
       other than recurrent compute in float32, or float64 for float64 inputs (on CUDA, TF32 only if torch is told to:
@@ -63,6 +65,9 @@ def deltaformer(
     cu_seqlens: [N + 1] integers rising from 0 to T that cut the one row of a batch (B = 1) into N sequences. Torch
       forms fetch and check them, and so does triton on a CPU. On a GPU triton does not wait for them: it pulls each
       into 0 … T and up to the largest before it, and rows before the first or after the last are zero in u and o.
+
+    No row's value depends on later tokens, while all are finite. Forms other than recurrent mask by multiplying by
+    zero: an infinity or NaN in a token, or one that u grows to, makes rows of its own block before it NaN too.
 
     Raises ValueError where shapes, dtypes, devices, names or numbers do not fit, saying what would.
     """
@@ -98,7 +103,7 @@ def write_values(
     alpha: Tensor | None = None,
     beta: Tensor | None = None,
     write: str = "softmax",
-    scale: float | None = None,
+    scale: Number | None = None,
     form: str = "auto",
     cu_seqlens: Tensor | None = None,
 ) -> Tensor:
@@ -129,7 +134,8 @@ def _run(
     form = _choose(form, tensors)
     bounds = [0, k.shape[1]] if cu_seqlens is None or (form == "triton" and k.is_cuda) else cuts(cu_seqlens, k.shape[1])
     if not k.shape[0] or not k.shape[1]:
-        return (None if q is None else v.new_zeros(*q.shape[:3], v.shape[3])), torch.zeros_like(v)
+        nothing = torch.stack([x.sum().to(v.dtype) for x in tensors]).sum()  # zero, with every input in its graph
+        return (None if q is None else v.new_zeros(*q.shape[:3], v.shape[3]) + nothing), torch.zeros_like(v) + nothing
     tied = w is q
     if form == "triton":
         from kernels import triton_forward
@@ -167,6 +173,9 @@ def _description(
             key.append((x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16))
         else:
             return None
+    scale = options[3]
+    if any(isinstance(x, Tensor) for x in (scale if isinstance(scale, tuple) else (scale,))):
+        return None  # it can change in place
     try:
         hash(options)
     except TypeError:

@@ -45,21 +45,30 @@ def scaled(products: Tensor, scale: float) -> Tensor:
     Integers divided so are halves exactly where they should be, and `round` sees the ties that x/s has; x · (1/s) need
     not have them: 147 · (1/98) is below 3/2 in float64.
     """
+    s = whole_divisor(scale)
+    if s is None:
+        return scale * products
+    # a tensor on the device, because division by a number is multiplication by its reciprocal on CUDA
+    return products / torch.full((), float(s), dtype=products.dtype, device=products.device)
+
+
+def whole_divisor(scale: float) -> int | None:
+    """s > 1 where scale is 1/s for a whole number s that float64 holds, else None."""
+    if not 2.0**-53 <= scale < 1:
+        return None
     s = round(1 / scale)
-    if s > 1 and 1 / s == scale:
-        # a tensor on the device, because division by a number is multiplication by its reciprocal on CUDA
-        return products / torch.full((), s, dtype=products.dtype, device=products.device)
-    return scale * products
+    return s if s > 1 and 1 / s == scale else None
 
 
 def weights(name: str, scores: Tensor, visible: Tensor) -> Tensor:
     """κ over the last axis of `scores`; zero where `visible` is False, and a row that sees nothing is zero.
 
     The scores are masked before κ and again after it, so that neither a value nor a gradient can be spoilt by a score
-    that the row does not see.
+    that the row does not see. To a softmax a score of −∞ is one that the row does not see.
     """
     similarity = SIMILARITIES[name]
     if similarity.normalised:
+        visible = visible & (scores != -math.inf)
         return torch.softmax(_lowest(scores, visible), -1).masked_fill(~visible, 0.0)
     return similarity.pointwise(scores.masked_fill(~visible, 0.0)).masked_fill(~visible, 0.0)
 

@@ -13,6 +13,7 @@ import torch
 import triton
 from triton.runtime.interpreter import InterpretedFunction
 
+from kernels.similarity import whole_divisor
 from kernels.triton_tiles import SUBBLOCK, read_kernel, write_kernel
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def score_of(kind: str, scale: float) -> Score:
     which is as far as bf16 holds the integers that come out.
     """
     if kind == "round":
-        s = round(1 / scale)
-        if s > 1 and 1 / s == scale:
+        s = whole_divisor(scale)
+        if s is not None:
             halves = np.arange(256, dtype=np.float64) + 0.5
             multiplied = (halves * s).astype(np.float32) * np.float32(scale)
             # an odd s has no ties, and products below 2²² are otherwise too far from a half to be rounded across it

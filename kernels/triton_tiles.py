@@ -21,8 +21,9 @@ import triton
 import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
-# Stands for "no score yet": finite, so that exp2(−∞ − m) is 0 and never NaN.
-NO_SCORE = tl.constexpr(-1e38)
+# Stands for "no score yet": the lowest of all finite numbers, so that every finite score is above it, and finite, so
+# that exp2(−∞ − m) is 0 and never NaN.
+NO_SCORE = tl.constexpr(-3.4028234663852886e38)
 SUBBLOCK = tl.constexpr(16)
 # Adding and taking away 2²³ rounds a float32 below 2²³ to the nearest integer, ties to even.
 ROUNDER = tl.constexpr(8388608.0)
@@ -271,7 +272,7 @@ def write_kernel(
         if SOFTMAX:
             # σ of own score minus lse, in log2; a row with nothing before it reads itself
             own_weight = 1.0 / (1.0 + l * tl.exp2(m - self_score * factor))
-            own_weight = tl.where(l > 0, own_weight, 1.0)
+            own_weight = tl.where(l > 0, own_weight, tl.where(self_score == float("-inf"), 0.0, 1.0))
             out = (acc * share[:, None]) * (1.0 - own_weight)[:, None] + own_weight[:, None] * new
         else:
             out = acc + similarity(self_score, factor, KIND, DIVIDE)[:, None] * new
@@ -349,7 +350,7 @@ def read_kernel(
             p = tl.where(seen, similarity(s, factor, KIND, DIVIDE), 0.0)
         acc = tl.dot(p.to(u.dtype), u, acc, input_precision="ieee")
     if SOFTMAX:
-        acc = acc / l[:, None]
+        acc = acc / tl.where(l == 0, 1.0, l)[:, None]
     inside = (rows < length)[:, None] & (e < DV)[None, :]
     o_at = o_ptr + rows.to(tl.int64)[:, None] * o_time + e[None, :]
     tl.store(o_at, acc.to(o_ptr.dtype.element_ty), mask=inside)

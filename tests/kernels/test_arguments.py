@@ -1,12 +1,15 @@
 """Wrong arguments get one line that says what would be right."""
 
 import sys
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
 import kernels
 from kernels import deltaformer, write_values
+from kernels.similarity import SIMILARITIES
 
 Q, K, V = torch.zeros(2, 5, 4, 8), torch.zeros(2, 5, 2, 8), torch.zeros(2, 5, 2, 6)
 GATE = torch.zeros(2, 5, 2)
@@ -29,7 +32,8 @@ WRONG = [
     ({"k": K.long()}, "k has dtype int64; expected one of bfloat16, float16, float32, float64"),
     ({"v": V.double()}, "v has dtype float64; expected k's, float32"),
     ({"q": Q.bfloat16()}, "q has dtype bfloat16"),
-    ({"beta": GATE.double()}, "beta has dtype float64"),
+    ({"beta": GATE.double()}, "beta has dtype float64; expected k's, float32$"),
+    ({x: y.half() for x, y in zip("qkv", (Q, K, V))} | {"beta": GATE.double()}, "expected k's, float16, or float32$"),
     ({"q": [1.0]}, "q is a list; expected a torch tensor"),
     ({"beta": 0.5}, "beta is a float; expected a torch tensor"),
     ({"v": V.to("meta")}, "v is on meta; expected k's device, cpu"),
@@ -40,7 +44,17 @@ WRONG = [
     ({"scale": float("nan")}, "positive finite"),
     ({"scale": (1.0, float("inf"))}, "scale of read is inf"),
     ({"scale": (1.0,)}, "scale has 1 entries"),
-    ({"scale": "1"}, "positive finite"),
+    ({"scale": "1"}, "scale of write is a str; expected a positive finite number"),
+    ({"scale": True}, "positive finite"),
+    ({"scale": 10**400}, "positive finite"),
+    ({"scale": torch.ones(2)}, "scale of write is a Tensor; expected a positive finite number"),
+    ({"scale": torch.ones((), requires_grad=True)}, "positive finite"),
+    ({"scale": torch.ones((), device="meta")}, "positive finite"),
+    ({"scale": 1e-310}, "expected a number from 7.89e-31 to 1.27e\\+30 in float32"),
+    ({"scale": (1.0, 1e38)}, "scale of read is 1e\\+38; expected a number from"),
+    ({"scale": 1e300}, "expected a number from"),
+    ({"write": ["softmax"]}, r"write \['softmax'\] is unknown"),
+    ({"form": ["triton"]}, r"form \['triton'\] is unknown"),
     ({"cu_seqlens": torch.tensor([0, 5])}, r"expected the sequences in one row, B = 1"),
     ({"cu_seqlens": torch.tensor([5])}, "cu_seqlens is int64 of shape"),
     ({"cu_seqlens": torch.tensor([0.0, 5.0])}, "cu_seqlens is float32"),
@@ -65,6 +79,33 @@ def test_cuts_of_an_empty_row_are_checked_too():
     assert write_values(K[:1, :0], V[:1, :0], cu_seqlens=torch.tensor([0, 0])).shape == (1, 0, 2, 6)
     with pytest.raises(ValueError, match="does not rise from 0 to the length 0"):
         write_values(K[:1, :0], V[:1, :0], cu_seqlens=torch.tensor([0, 2]))
+
+
+def test_cuts_without_values_are_refused():
+    q, k, v, cuts = (x.to("meta") for x in (Q[:1], K[:1], V[:1], torch.tensor([0, 5])))
+    assert deltaformer(q, k, v).shape == (1, 5, 4, 6)
+    with pytest.raises(ValueError, match="cu_seqlens is on meta"):
+        deltaformer(q, k, v, cu_seqlens=cuts)
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5), torch.tensor(0.5), Fraction(1, 2)], ids=repr)
+def test_a_scale_is_any_real_number(number):
+    q, k, v = (torch.randn(1, 9, 1, 4, generator=torch.Generator().manual_seed(i)) for i in range(3))
+    expected = deltaformer(q, k, v, scale=0.5)
+    assert torch.equal(deltaformer(q, k, v, scale=number), expected)
+    assert torch.equal(deltaformer(q, k, v, scale=(number, number)), expected)
+    assert torch.equal(write_values(k, v, scale=number), write_values(k, v, scale=0.5))
+
+
+@pytest.mark.parametrize("form", ["recurrent", "parallel", "chunked"])
+@pytest.mark.parametrize("name", SIMILARITIES)
+def test_scales_at_the_ends_of_their_range(form, name):
+    x = torch.full((1, 3, 1, 1), 2.0**40)
+    one = x / x
+    tiny = deltaformer(x, x, one, write=name, read=name, scale=2.0**-80, form=form)
+    torch.testing.assert_close(tiny, deltaformer(one, one, one, write=name, read=name, scale=1.0, form=form))
+    wide = deltaformer(*(y.double() for y in (x, x, one)), write="linear", read="softmax", scale=(1e-300, 1e-300))
+    assert wide.isfinite().all()
 
 
 def test_triton_says_why_it_cannot(monkeypatch):

@@ -104,6 +104,17 @@ def test_the_oracle_is_the_solution_of_the_linear_system(name):
 
 @pytest.mark.parametrize("form", ["recurrent", "parallel", "chunked"])
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_nothing_has_a_gradient_of_zero(form, shape):
+    q, k, v, w = (torch.randn(*shape, 2, 4, requires_grad=True) for _ in range(4))
+    alpha, beta = (torch.rand(*shape, 2, requires_grad=True) for _ in range(2))
+    o, u = deltaformer(q, k, v, w=w, alpha=alpha, beta=beta, form=form, return_u=True)
+    for output, inputs in ((o, (q, k, v, w, alpha, beta)), (u, (k, v, w, alpha, beta))):
+        for x, gradient in zip(inputs, torch.autograd.grad(output.sum(), inputs)):
+            assert gradient.shape == x.shape
+
+
+@pytest.mark.parametrize("form", ["recurrent", "parallel", "chunked"])
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
 def test_empty_batches_and_sequences(form, shape):
     batch, length = shape
     q, k, v = torch.randn(batch, length, 4, 6), torch.randn(batch, length, 2, 6), torch.randn(batch, length, 2, 5)
