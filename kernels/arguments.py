@@ -121,6 +121,18 @@ def _real(value: object) -> float:
         return math.inf
 
 
+def check_device(name: str) -> None:
+    """Raise ValueError unless `name` is cpu, or cuda or cuda:N and torch sees that device."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device {name!r} is unknown; expected cpu or cuda") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {name!r} has no kernels; expected cpu or cuda")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"torch sees no CUDA device {name!r} here; expected cpu")
+
+
 def cuts(cu_seqlens: Tensor, length: int) -> list[int]:
     if cu_seqlens.is_meta:
         raise ValueError("cu_seqlens is on meta; expected a device that holds its values")

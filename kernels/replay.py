@@ -6,8 +6,9 @@ then swaps random pairs of slots for as long as asked, each swap t₂ < t₁ one
 every u_t, which must be the difference of the two values that trade places, and at checkpoints the contents of all n
 slots, read out by plain float32 products that share no code with the kernel.
 
-Everything is exact or refused: operands are integers that bf16 holds (up to 256), every product of keys is below 2²⁴
-and so is every sum that could occur, and the kernel certifies each block of u by a zero residual. With `rewrite` the
+Everything is exact or refused: operands are integers that bf16 holds (up to 256), every product of keys is so small that
+float32 rounds its κ as exact arithmetic does, every sum that could occur is below 2²⁴, and the kernel certifies each
+block of u by a zero residual. With `rewrite` the
 slots are read out and written afresh after every so many swaps, which is how a bounded cache runs for ever (P E.3).
 """
 
@@ -26,10 +27,11 @@ import numpy as np
 import torch
 
 from kernels import triton_forward
+from kernels.arguments import check_device
+from kernels.exactness import EXACT_SUM, INTEGERS, largest_key, largest_product, product_limit
 from kernels.provenance import surroundings
 
-EXACT_OPERAND = 256  # bf16 has 8 bits of significand: integers are exact up to here
-EXACT_SUM = 2**24  # and float32 has 24
+EXACT_OPERAND = INTEGERS[torch.bfloat16]
 READ_BYTES = 2**28
 
 
@@ -100,14 +102,16 @@ def trace(n: int, swaps: np.ndarray, stops: list[int]) -> tuple[np.ndarray, dict
     return met, after
 
 
-def check_exactness(z: np.ndarray, length: int, largest_value: int) -> None:
+def check_exactness(z: np.ndarray, scale: int, length: int, largest_value: int) -> None:
     """Raise ValueError unless every number of a replay of `length` writes is an integer that is held exactly."""
-    widest = int(z.max() - z.min())
+    widest = largest_key(z)
     if widest > EXACT_OPERAND:
-        raise ValueError(f"differences of keys reach {widest}; bf16 holds integers exactly up to {EXACT_OPERAND}")
-    products = z.shape[1] * widest**2
-    if products >= EXACT_SUM:
-        raise ValueError(f"products of keys can reach {products}, float32 is exact below {EXACT_SUM}")
+        raise ValueError(
+            f"keys and their differences reach {widest}; bf16 holds integers exactly up to {EXACT_OPERAND}"
+        )
+    products, limit = largest_product(z), product_limit(scale)
+    if products >= limit:
+        raise ValueError(f"products of keys can reach {products}, float32 rounds them over {scale} rightly below {limit}")
     # |κ| ≤ 2 and |u| ≤ 2·|value| where the lemma holds; where it does not, the comparison with the permutation fails
     sums = 4 * largest_value * length
     if sums >= EXACT_SUM:
@@ -131,10 +135,10 @@ def replay(
     `rewrite` swaps, when they are also written afresh. Raises ValueError where exactness cannot be promised.
     """
     n, d = z.shape
-    if n < 2 or steps < 1 or checkpoints < 1 or (rewrite is not None and rewrite < 1):
-        raise ValueError("a replay needs two keys and at least one step and one checkpoint")
+    if n < 2 or min(steps, values, checkpoints) < 1 or (rewrite is not None and rewrite < 1):
+        raise ValueError("a replay needs two keys and at least one step, one entry of a value and one checkpoint")
     segment = min(steps, rewrite or steps)
-    check_exactness(z, n + segment, 1)
+    check_exactness(z, scale, n + segment, 1)
     swaps = random_swaps(n, steps, seed)
     codes = np.random.default_rng([seed, 1]).integers(0, 2, (n, values)) * 2 - 1
     # Triton's interpreter multiplies bf16 wrongly, float32 is as exact
@@ -155,6 +159,8 @@ def replay(
         met, after = trace(n, part, stops)
         written = torch.cat([keys, keys[pairs[:, 1]] - keys[pairs[:, 0]]])
         zero = torch.zeros(len(pairs), values, device=device)
+        # contents that bf16 does not hold are wrong already, and so is what is written in their place
+        contents = contents.nan_to_num().round().clamp(-EXACT_OPERAND, EXACT_OPERAND)
         started = synchronised(device)
         u = write_exactly(written, torch.cat([contents, zero]), scale, dtype, uncertified)
         seconds += synchronised(device) - started
@@ -177,8 +183,16 @@ def replay(
 def write_exactly(
     keys: torch.Tensor, values: torch.Tensor, scale: int, dtype: torch.dtype, uncertified: torch.Tensor
 ) -> torch.Tensor:
-    """u [T, d_v] as float32 for integer keys [T, d] and values [T, d_v], by the kernel, κ = round(x/scale), w = k."""
+    """u [T, d_v] as float32 for integer keys [T, d] and values [T, d_v], by the kernel, κ = round(x/scale), w = k.
+
+    `uncertified` is as `inexact` for kernels.triton_forward.forward. Raises ValueError, for which it waits for the
+    device, unless `dtype` holds all keys and values and they are integers.
+    """
     k, v = keys.to(dtype)[None, :, None], values.to(dtype)[None, :, None]
+    for name, given, held in (("keys", keys, k[0, :, 0]), ("values", values, v[0, :, 0])):
+        if not bool(((held == given) & (held == held.round()) & held.isfinite()).all()):
+            word = str(dtype).removeprefix("torch.")
+            raise ValueError(f"{name} are not all integers that {word} holds, as it does every one up to {INTEGERS[dtype]}")
     scales = (1 / scale, 1.0)
     _, u = triton_forward.forward(
         None, k, v, k, None, None, "round", "round", scales, False, None, True, False, inexact=uncertified
@@ -201,7 +215,7 @@ def read_slots(slots: torch.Tensor, keys: torch.Tensor, u: torch.Tensor, scale: 
 def synchronised(device: str) -> float:
     """The clock, once the device is done."""
     if device.startswith("cuda"):
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
     return perf_counter()
 
 
@@ -219,8 +233,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--commit", help="commit to name there, for a copy that has no git history")
     options = parser.parse_args(arguments)
     try:
-        if options.device.startswith("cuda") and not torch.cuda.is_available():
-            raise ValueError("torch sees no CUDA device; expected --device cpu with TRITON_INTERPRET=1")
+        check_device(options.device)
         z, scale = read_keys(options.keys)
         found = replay(
             z,
@@ -239,7 +252,7 @@ def main(arguments: list[str] | None = None) -> int:
             digest = hashlib.sha256(Path(options.keys).read_bytes()).hexdigest()
             finding = {**account, "keys_sha256": digest, **asdict(found), "exact": found.exact}
             Path(options.json).write_text(json.dumps(finding, indent=1) + "\n")
-    except (ValueError, OSError) as problem:
+    except (ValueError, OSError, MemoryError) as problem:
         print(f"{parser.prog}: {problem}", file=sys.stderr)
         return 2
     last = found.checkpoints[-1]

@@ -13,6 +13,7 @@ import torch
 import triton
 from triton.runtime.interpreter import InterpretedFunction
 
+from kernels.exactness import INTEGERS, check_exact_score, not_certified
 from kernels.similarity import whole_divisor
 from kernels.triton_tiles import SUBBLOCK, read_kernel, write_kernel
 
@@ -47,16 +48,17 @@ def interpreted() -> bool:
     return isinstance(write_kernel, InterpretedFunction)
 
 
-def score_of(kind: str, scale: float) -> Score:
+@lru_cache
+def score_of(kind: str, scale: float, dtype: torch.dtype) -> Score:
     """How to compute κ so that round(x·scale) with scale = 1/s, s a whole number, is round(x/s), ties included.
 
-    In float32 x·(1/s) rounds twice and can miss a tie; x is divided only where that happens to some half up to 256,
-    which is as far as bf16 holds the integers that come out.
+    In float32 x·(1/s) rounds twice and can miss a tie; x is divided only where that happens to some half, as far as
+    `dtype` holds the integers that come out and |x| is below 2²².
     """
     if kind == "round":
         s = whole_divisor(scale)
         if s is not None:
-            halves = np.arange(256, dtype=np.float64) + 0.5
+            halves = np.arange(min(INTEGERS[dtype], 2**22 // s), dtype=np.float64) + 0.5
             multiplied = (halves * s).astype(np.float32) * np.float32(scale)
             # an odd s has no ties, and products below 2²² are otherwise too far from a half to be rounded across it
             if s % 2 == 0 and not np.array_equal(multiplied, halves.astype(np.float32)):
@@ -135,8 +137,11 @@ def forward(
     q [B, T, Hq, D], k and w [B, T, H, D], v [B, T, H, DV], alpha and beta [B, T, H], one dtype, one device.
     Rows that no sequence of `cu_seqlens` covers are zero.
     `inexact`, one int32 on the device, is raised by the number of entries of u that do not solve their integer system
-    exactly; give it for integer keys and values only. `scale` is one number for write and one for read.
+    exactly, and once more where that they do would prove nothing (kernels.exactness.not_certified): u is certified
+    where it stays as it was. Inputs must then be integers. `scale` is one number for write and one for read.
     """
+    if inexact is not None:
+        check_exact_score(write, scale[0])
     if not (k.is_cuda or interpreted()):
         raise ValueError("form='triton' needs CUDA tensors, or TRITON_INTERPRET=1 in the environment for CPU tensors")
     batch, time, heads, _ = k.shape
@@ -152,15 +157,17 @@ def forward(
     # Triton launches on the current device, wherever its arguments are
     with torch.cuda.device(k.device) if k.is_cuda else nullcontext():
         hopper = None if interpreted() or tiling is not None else hopper_kernels(k.device)
-        score = score_of(write, scale[0])
+        score = score_of(write, scale[0], k.dtype)
         if hopper and write == "softmax" and inexact is None and hopper.suits(w, k, v, cu_seqlens):
             hopper.Write(w, k, v, alpha, beta, scale[0], one_pass)(w, k, v, alpha, beta, u, o if one_pass else None)
         else:
             gates = (alpha, beta)
             launch_write(w, k, v, gates, u, o if one_pass else None, score, tiling, cu_seqlens, inexact)
+            if inexact is not None:
+                inexact += not_certified(w, k, v, alpha, beta, u, write, scale[0])
         if q is None or o is None or one_pass:
             return o, (u if want_u else None)
-        score = score_of(read, scale[1])
+        score = score_of(read, scale[1], k.dtype)
         if hopper and read == "softmax" and hopper.suits(q, k, u, cu_seqlens):
             hopper.Read(q, k, u, scale[1])(q, k, u, o)
         else:

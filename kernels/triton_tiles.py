@@ -137,7 +137,7 @@ def write_kernel(
     """u [B, T, H, DV] from w, k [B, T, H, D] and v [B, T, H, DV]; with TIED also o, the read with q = w.
 
     One program, one tile of M rows. `bounds` are cu_seqlens (VARLEN), `first_tile` and `tile_sequence` the tile table
-    that goes with them; `inexact` counts tiles whose u does not solve its integer system exactly (EXACT).
+    that goes with them; `inexact` counts entries of u that do not solve their integer system exactly (EXACT).
     """
     index = tl.atomic_add(claim_ptr, 1)
     if VARLEN:
@@ -263,7 +263,8 @@ def write_kernel(
     tl.atomic_xchg(counter, r + 1, sem="release", scope="gpu")
 
     if EXACT:
-        # (I + A) u = rhs has one solution, so a zero residual proves u whatever way it was found
+        # (I + A) u = rhs has one solution, so a zero residual proves u whatever way it was found, if nothing on the way
+        # to the residual was rounded: kernels.exactness
         residual = rhs - stored.to(tl.float32) - tl.dot(A.to(operand), stored, input_precision="ieee")
         wrong = tl.sum(tl.sum(tl.where(inside & (residual != 0), 1, 0), 1), 0)
         tl.atomic_add(inexact_ptr, wrong)

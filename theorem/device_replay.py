@@ -1,8 +1,8 @@
 """The same replay through the kernels themselves: tokens as vectors, DeltaFormer's public function, any device.
 
-Integer keys z, inner products z_i·z_j / scale, go in as bf16 where z_a − z_b and the values are integers up to 256,
-else as float32. Products accumulate in fp32, exactly while d·max|z_a − z_b|² < 2^24, so f = round decides every product
-as exact arithmetic does. Every u is compared with the difference of two elements that the permutation says it must
+Integer keys z, inner products z_i·z_j / scale, go in as the narrowest type in which everything is exact: bf16 on a GPU
+where z_a, z_a − z_b and the values are integers up to 256, else float32, else float64. Products accumulate in fp32 while
+they are so small that f = round decides every one as exact arithmetic does (kernels.exactness). Every u is compared with the difference of two elements that the permutation says it must
 be, every slot is asked for at the end, and slot 0 after each swap; `first_wrong` is the first swap at which any of
 these is not exactly right.
 """
@@ -33,11 +33,26 @@ def check_similarity(f: str) -> None:
 def check_device(device: str) -> None:
     """Raise ValueError where torch sees no such device, ImportError where there is no torch, saying how to get it."""
     from kernels import deltaformer  # noqa: F401  # first: without torch it says how to install it
+    from kernels.arguments import check_device as check
 
-    import torch  # isort: skip
+    check(device)
 
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError("torch sees no CUDA device here; expected cpu")
+
+def type_holds(z: NDArray[np.integer], scale: int, values: NDArray[np.float64], dtype: str) -> bool:
+    """Whether keys, their differences and those of values are integers of `dtype`, and products are rounded rightly."""
+    import torch
+
+    from kernels.exactness import INTEGERS, largest_key, largest_product, product_limit
+
+    widest = max(largest_key(z), 2 * float(np.abs(values).max()))
+    whole = bool((values == np.rint(values)).all())
+    return whole and widest <= INTEGERS[getattr(torch, dtype)] and largest_product(z) < product_limit(scale)
+
+
+def exact_type(z: NDArray[np.integer], scale: int, values: NDArray[np.float64], device: str) -> str:
+    """The narrowest type that holds the replay; torch multiplies bf16 on a CPU no faster than float32."""
+    narrow = ("float32",) if device == "cpu" else ("bfloat16", "float32")
+    return next((name for name in narrow if type_holds(z, scale, values, name)), "float64")
 
 
 def replay_on_device(
@@ -62,13 +77,12 @@ def replay_on_device(
     import torch
 
     from kernels import deltaformer
+    from kernels.exactness import EXACT_SUM, largest_product
 
     values = binary_codes(len(z)) if values is None else np.asarray(values, dtype=np.float64)
     z = z.astype(np.int64)
     n, steps = len(z), len(swaps)
-    widest = int(z.max() - z.min())
-    if dtype is None:
-        dtype = "bfloat16" if widest <= 256 and 2 * np.abs(values).max() <= 256 and device != "cpu" else "float32"
+    dtype = dtype or exact_type(z, scale, values, device)
     met = elements_exchanged(n, swaps)
     # writes, swaps, then n questions whose key is zero: f(0) = 0, so they write nothing
     keys = np.concatenate([z, z[swaps[:, 0]] - z[swaps[:, 1]], np.zeros_like(z)])
@@ -76,7 +90,8 @@ def replay_on_device(
     written = np.concatenate([values, np.zeros((steps + n, values.shape[1]))])
 
     def tensor(rows: NDArray[np.generic]) -> torch.Tensor:
-        placed = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(device, getattr(torch, dtype))
+        wide = np.float64 if dtype == "float64" else np.float32
+        placed = torch.from_numpy(np.ascontiguousarray(rows, dtype=wide)).to(device, getattr(torch, dtype))
         return placed[None, :, None, :]
 
     with torch.no_grad():
@@ -100,8 +115,8 @@ def replay_on_device(
     error = float(np.abs(final - values[holds]).max())
     wrong = int(wrong_slots(final, values, holds).sum())
     first = 0 if not u_right[:n].all() else int(np.argmin(step_right)) + 1 if not step_right.all() else None
-    largest = 5 * float(np.abs(u_found).max(axis=1).sum())  # |f| ≤ 5 on four products of near-unit keys
-    sums = z.shape[1] * widest**2 < 2**24 and largest < 2**24
+    largest = (largest_product(z) / scale + 0.5) * float(np.abs(u_found).max(axis=1).sum())
+    sums = type_holds(z, scale, values, dtype) and largest < EXACT_SUM
     exact = first is None and error == 0
     return Replay(
         f,

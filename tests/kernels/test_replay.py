@@ -48,7 +48,7 @@ def test_swaps_are_of_two_slots_in_order_and_trace_a_permutation():
         (
             np.ones((4, 256), dtype=np.int64) * np.array([[128], [-128], [1], [2]]),
             10,
-            "float32 is exact below 16777216",
+            "products of keys can reach 16777216, float32 rounds them over 9 rightly below 4194304",
         ),
         (ORTHOGONAL, 5_000_000, "use rewrite"),
         (ORTHOGONAL, 0, "at least one step"),
@@ -87,3 +87,30 @@ def test_the_bench_says_that_there_is_no_gpu(monkeypatch, capsys):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert bench.main([]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--device", "nonsense"], "device 'nonsense' is unknown; expected cpu or cuda"),
+        (["--device", "mps"], "device 'mps' has no kernels; expected cpu or cuda"),
+        (["--device", "cuda:99"], "torch sees no CUDA device 'cuda:99' here"),
+        (["--device", "cpu", "--values", "0"], "at least one step, one entry of a value"),
+        (["--device", "cpu", "--seed", "-1"], "non-negative"),
+    ],
+)
+def test_bad_options_get_one_line(tmp_path, capsys, options, problem):
+    np.savez(tmp_path / "keys.npz", z=ORTHOGONAL, scale=9)
+    assert main([str(tmp_path / "keys.npz"), "--steps", "20", *options]) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert error.count("\n") == 1
+
+
+@interpreted
+def test_contents_that_outgrow_the_operands_end_in_a_finding():
+    """Rewritten slots whose keys are too alike grow by a factor at each rewrite."""
+    keys = np.ones((6, 4), dtype=np.int64) * 3 + np.eye(6, 4, dtype=np.int64)
+    found = replay(keys, 9, 60, 1, values=4, rewrite=10, device="cpu")
+    assert not found.exact
+    assert found.checkpoints[-1].wrong_slots > 0

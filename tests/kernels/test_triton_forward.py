@@ -150,10 +150,10 @@ def round_half_even(x, s):
 
 
 def test_ties_decide_whether_scores_are_divided():
-    assert not score_of("round", 1 / 128).divide  # a power of two is exact either way
-    assert not score_of("round", 1 / 97893).divide  # an odd number has no ties
-    assert score_of("round", 1 / 14).divide  # some half, times 14, times 1/14, is not that half in float32
-    assert not score_of("linear", 1 / 14).divide
+    assert not score_of("round", 1 / 128, torch.bfloat16).divide  # a power of two is exact either way
+    assert not score_of("round", 1 / 97893, torch.bfloat16).divide  # an odd number has no ties
+    assert score_of("round", 1 / 14, torch.bfloat16).divide  # some half, times 14, times 1/14, is not that half in float32
+    assert not score_of("linear", 1 / 14, torch.bfloat16).divide
 
 
 BAD_CUTS = {
