@@ -1,14 +1,24 @@
-"""Do the forms agree? One random problem, every form beside the float64 oracle, row by row against the error model."""
+"""Do the forms agree? One random problem, every form beside the float64 oracle, row by row against the error model.
+
+A problem is one of CASES, which between them reach every branch of the kernels: with β and without are other code, and
+so are w = q, grouped heads and packed sequences.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kernels.error_model import amplification, measure
+from kernels.error_model import amplification, measure, sequences
+from kernels.similarity import default_scale
+
+# what is not named is left out: w = k, one query head to a key head, no gates
+CASES = ("ungated", "tied", "separate", "alpha", "beta", "tied-gated", "grouped", "packed")
+WITH_BETA = ("beta", "tied-gated")
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,7 @@ class Agreement:
     """
 
     form: str
+    case: str
     write: str
     read: str
     length: int
@@ -65,17 +76,75 @@ def gentle_beta(write: str, length: int) -> float:
     return 1.0 if write == "softmax" else 1 / max(1, length)
 
 
-def agreement(form: str, write: str, read: str, problem: dict[str, Any]) -> Agreement:
-    """Run `form` on a problem of `gaussian_problem`."""
+def gentle_size(write: str, length: int, width: int) -> float:
+    """What to multiply Gaussian queries and keys by, so that without β too the weights in a row sum to a few at most.
+
+    Scaled scores then have standard deviation 1/T; for round the one at which one in T of them reaches a half.
+    """
+    if write == "softmax":
+        return 1.0
+    length = max(2, length)
+    deviation = 0.5 / NormalDist().inv_cdf(1 - 1 / (2 * length)) if write == "round" else 1 / length
+    return (deviation / (width**0.5 * default_scale(write, width))) ** 0.5
+
+
+def case_problem(
+    case: str,
+    write: str,
+    length: int,
+    width: int,
+    value_width: int,
+    *,
+    beta: float | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Arguments of `measure` for one of CASES; β, where there is one, is `beta` or the gentle one for `write`."""
+    constant = gentle_beta(write, length) if beta is None else beta
+    problem: dict[str, Any] = gaussian_problem(
+        length, width, value_width, beta=constant, dtype=dtype, device=device, seed=seed
+    )
+    if case not in WITH_BETA:
+        del problem["beta"]
+    draw = torch.Generator().manual_seed(seed + 1)
+    heads = problem["k"].shape[2]
+
+    def more(*shape: int) -> Tensor:
+        return torch.randn(1, length, *shape, generator=draw).to(dtype).to(device)
+
+    if case == "separate":
+        problem["w"] = more(heads, width)
+    if case == "grouped":
+        problem["q"] = more(4 * heads, width)
+    if case in ("alpha", "tied-gated"):
+        problem["alpha"] = torch.rand(1, length, heads, generator=draw).to(dtype).to(device)
+    if case not in WITH_BETA:
+        size = gentle_size(write, length, width)
+        problem |= {name: size * problem[name] for name in ("q", "k", "w") if name in problem}
+    if case.startswith("tied"):
+        problem["w"] = problem["q"]
+    if case == "packed":  # the second of four sequences is empty
+        ends = [0, length // 3, length // 3, length // 2, length]
+        problem["cu_seqlens"] = torch.tensor(ends, dtype=torch.int32, device=device)
+    return problem
+
+
+def agreement(form: str, write: str, read: str, problem: dict[str, Any], case: str = "beta") -> Agreement:
+    """Run `form` on a problem of `gaussian_problem`, or of `case_problem` for this case."""
     errors = measure(**problem, write=write, read=read, form=form)
     u_size, o_size = (float(x.max()) if x.numel() else 1.0 for x in (errors.u_size, errors.o_size))
-    u_norm, o_norm = amplification(**problem, write=write, read=read)
+    tensors = {name: x for name, x in problem.items() if name != "cu_seqlens"}
+    parts = sequences(tensors, problem.get("cu_seqlens"))
+    norms = [amplification(**part, write=write, read=read) for part in parts]
+    u_norm, o_norm = (max(x) for x in zip(*norms))
 
     def worst(x: Tensor, size: float) -> float:
         return float(x.max()) / size if x.numel() else 0.0
 
     return Agreement(
         form=form,
+        case=case,
         write=write,
         read=read,
         length=problem["k"].shape[1],

@@ -101,9 +101,8 @@ def one_scale(value: Number | None, similarity: str, stage: str, k: Tensor) -> f
     dtype = torch.promote_types(k.dtype, torch.float32)
     room = 1000 if dtype == torch.float64 else 100
     if not 2.0**-room <= number <= 2.0**room:
-        raise ValueError(
-            f"scale of {stage} is {number}; expected a number from {2.0**-room:.3g} to {2.0**room:.3g} in {_word(dtype)}"
-        )
+        low, high = f"{2.0**-room:.3g}", f"{2.0**room:.3g}"
+        raise ValueError(f"scale of {stage} is {number}; expected a number from {low} to {high} in {_word(dtype)}")
     return number
 
 

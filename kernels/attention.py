@@ -57,7 +57,8 @@ def deltaformer(
       are what they are in the form's precision; triton's are in base two, beyond ±2.3e38 infinite.
     scale: one positive number for both, or a pair (write, read); None means, for each of the two by itself, 1/√D for
       softmax, exp and solu, 1 for linear, relu and round. A scale of 1/s for whole s divides by s, so that round has
-      its ties where x/s has them. Any real number or tensor of one, which is waited for. From 2⁻¹⁰⁰ to 2¹⁰⁰ (for float64 2⁻¹⁰⁰⁰ to 2¹⁰⁰⁰): scores need room as well.
+      its ties where x/s has them. Any kind of real number from 2⁻¹⁰⁰ to 2¹⁰⁰, for float64 from 2⁻¹⁰⁰⁰ to 2¹⁰⁰⁰, since
+      scores need room as well; a tensor of one number is waited for.
     form: recurrent (float64 whatever the inputs, the oracle), parallel, chunked, triton; auto is triton where tensors
       are on a CUDA device, triton supports their dtype and widths, and no gradient is asked for, else chunked. Forms
       other than recurrent compute in float32, or float64 for float64 inputs (on CUDA, TF32 only if torch is told to:

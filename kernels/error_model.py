@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kernels.arguments import Scale, both_scales, check, choose_write_query, heads_first
+from kernels.arguments import Scale, both_scales, check, choose_write_query, cuts, heads_first
 from kernels.attention import deltaformer
 from kernels.similarity import scaled, weights
 
@@ -98,16 +99,20 @@ def measure(
     scale: Scale = None,
     tied: bool | None = None,
     form: str = "chunked",
+    cu_seqlens: Tensor | None = None,
 ) -> RowErrors:
     """The error of `form` against the float64 oracle on the same numbers, and its bound, row by row."""
     w = choose_write_query(q, k, w, tied)
     names: dict[str, Any] = {"write": write, "read": read, "scale": scale}
-    o, u = deltaformer(q, k, v, w=w, alpha=alpha, beta=beta, form=form, return_u=True, **names)
+    packed: dict[str, Any] = {"cu_seqlens": cu_seqlens}
+    o, u = deltaformer(q, k, v, w=w, alpha=alpha, beta=beta, form=form, return_u=True, **names, **packed)
     q_, k_, v_, w_ = q.double(), k.double(), v.double(), w.double()
-    names |= {"w": q_ if w is q else w_}
-    names |= {name: None if x is None else x.double() for name, x in (("alpha", alpha), ("beta", beta))}
-    o_true, u_true = deltaformer(q_, k_, v_, form="recurrent", return_u=True, **names)
-    o_bound, u_bound = bound(q_, k_, v_, arithmetic=arithmetic(form, v.dtype), **names)
+    wide: dict[str, Any] = {"q": q_, "k": k_, "v": v_, "w": q_ if w is q else w_}
+    wide |= {name: None if x is None else x.double() for name, x in (("alpha", alpha), ("beta", beta))}
+    o_true, u_true = deltaformer(**wide, form="recurrent", return_u=True, **names, **packed)
+    own = arithmetic(form, v.dtype)
+    bounds = [bound(**part, arithmetic=own, **names) for part in sequences(wide, cu_seqlens)]
+    o_bound, u_bound = (torch.cat(x, 1) for x in zip(*bounds))
     return RowErrors(
         o=(o.double() - o_true).abs().amax(-1),
         u=(u.double() - u_true).abs().amax(-1),
@@ -116,6 +121,15 @@ def measure(
         o_size=o_true.abs().amax(-1),
         u_size=u_true.abs().amax(-1),
     )
+
+
+def sequences(tensors: dict[str, Any], cu_seqlens: Tensor | None) -> list[dict[str, Any]]:
+    """The parts of named tensors [B, T, …], or None, that belong to one sequence each."""
+    length = tensors["k"].shape[1]
+    if cu_seqlens is None or not length:
+        return [tensors]
+    ends = [(a, b) for a, b in pairwise(cuts(cu_seqlens, length)) if b > a]
+    return [{name: None if x is None else x[:, a:b] for name, x in tensors.items()} for a, b in ends]
 
 
 def bound(

@@ -6,10 +6,10 @@ then swaps random pairs of slots for as long as asked, each swap t₂ < t₁ one
 every u_t, which must be the difference of the two values that trade places, and at checkpoints the contents of all n
 slots, read out by plain float32 products that share no code with the kernel.
 
-Everything is exact or refused: operands are integers that bf16 holds (up to 256), every product of keys is so small that
-float32 rounds its κ as exact arithmetic does, every sum that could occur is below 2²⁴, and the kernel certifies each
-block of u by a zero residual. With `rewrite` the
-slots are read out and written afresh after every so many swaps, which is how a bounded cache runs for ever (P E.3).
+Everything is exact or refused: operands are integers that bf16 holds (up to 256), every product of keys is so small
+that float32 rounds its κ as exact arithmetic does, every sum that could occur is below 2²⁴, and the kernel certifies
+each block of u by a zero residual. With `rewrite` the slots are read out and written afresh after every so many swaps,
+which is how a bounded cache runs for ever (P E.3).
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def check_exactness(z: np.ndarray, scale: int, length: int, largest_value: int) 
         )
     products, limit = largest_product(z), product_limit(scale)
     if products >= limit:
-        raise ValueError(f"products of keys can reach {products}, float32 rounds them over {scale} rightly below {limit}")
+        raise ValueError(
+            f"products of keys can reach {products}, float32 rounds them over {scale} rightly below {limit}"
+        )
     # |κ| ≤ 2 and |u| ≤ 2·|value| where the lemma holds; where it does not, the comparison with the permutation fails
     sums = 4 * largest_value * length
     if sums >= EXACT_SUM:
@@ -192,7 +194,9 @@ def write_exactly(
     for name, given, held in (("keys", keys, k[0, :, 0]), ("values", values, v[0, :, 0])):
         if not bool(((held == given) & (held == held.round()) & held.isfinite()).all()):
             word = str(dtype).removeprefix("torch.")
-            raise ValueError(f"{name} are not all integers that {word} holds, as it does every one up to {INTEGERS[dtype]}")
+            raise ValueError(
+                f"{name} are not all integers that {word} holds, as it does every one up to {INTEGERS[dtype]}"
+            )
     scales = (1 / scale, 1.0)
     _, u = triton_forward.forward(
         None, k, v, k, None, None, "round", "round", scales, False, None, True, False, inexact=uncertified

@@ -97,8 +97,8 @@ class Schedule:
     ) -> Schedule:
         """Dense sequences of one length, or packed ones; lengths are never read on the host.
 
-        Nor are they trusted: bounds are pulled into 0 … time and made to rise, so that no address leaves the tensors and
-        no two sequences share a row.
+        Nor are they trusted: bounds are pulled into 0 … time and made to rise, so that no address leaves the tensors
+        and no two sequences share a row.
         """
         if cu_seqlens is None:
             none = torch.empty(1, dtype=torch.int32, device=device)

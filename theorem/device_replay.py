@@ -1,10 +1,10 @@
 """The same replay through the kernels themselves: tokens as vectors, DeltaFormer's public function, any device.
 
 Integer keys z, inner products z_i·z_j / scale, go in as the narrowest type in which everything is exact: bf16 on a GPU
-where z_a, z_a − z_b and the values are integers up to 256, else float32, else float64. Products accumulate in fp32 while
-they are so small that f = round decides every one as exact arithmetic does (kernels.exactness). Every u is compared with the difference of two elements that the permutation says it must
-be, every slot is asked for at the end, and slot 0 after each swap; `first_wrong` is the first swap at which any of
-these is not exactly right.
+where z_a, z_a − z_b and the values are integers up to 256, else float32, else float64. Products accumulate in fp32 and
+are held to where f = round decides every one as exact arithmetic does (kernels.exactness). Every u is compared with the
+difference of two elements that the permutation says it must be, every slot is asked for at the end, and slot 0 after
+each swap; `first_wrong` is the first swap at which any of these is not exactly right.
 """
 
 from __future__ import annotations

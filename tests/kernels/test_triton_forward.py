@@ -152,7 +152,9 @@ def round_half_even(x, s):
 def test_ties_decide_whether_scores_are_divided():
     assert not score_of("round", 1 / 128, torch.bfloat16).divide  # a power of two is exact either way
     assert not score_of("round", 1 / 97893, torch.bfloat16).divide  # an odd number has no ties
-    assert score_of("round", 1 / 14, torch.bfloat16).divide  # some half, times 14, times 1/14, is not that half in float32
+    assert score_of(
+        "round", 1 / 14, torch.bfloat16
+    ).divide  # some half, times 14, times 1/14, is not that half in float32
     assert not score_of("linear", 1 / 14, torch.bfloat16).divide
 
 
@@ -188,3 +190,16 @@ def test_bad_cuts_are_refused_on_a_cpu_and_never_leave_the_tensors(cuts, tied, m
             torch.testing.assert_close(found[:, begin:end], right, rtol=0, atol=2e-6)
     assert not o[:, ~covered].any()
     assert not u[:, ~covered].any()
+
+
+@interpreted
+@pytest.mark.parametrize("length", [15, 16, 17, 63, 127, 130, 257])
+@pytest.mark.parametrize("write", ["softmax", "solu"])
+def test_lengths_around_the_tiles_are_within_their_bound(length, write):
+    q, k, v, w, alpha, beta = draw(length, 1, length, 1, 5, 3, shared=2)
+    gates = {} if write == "softmax" else {"alpha": alpha, "beta": beta / length}
+    found = measure(q, k, v, w=w, write=write, read=write, form="triton", **gates)
+    assert found.unbounded == 0
+    assert found.worst_ratio() <= 1
+    if write == "softmax":
+        assert measure(q[:, :, :1], k, v, tied=True, form="triton").worst_ratio() <= 1

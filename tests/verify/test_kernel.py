@@ -8,6 +8,7 @@ import pytest
 
 from verify import cli, kernel_speeds
 from verify.claims import d_kernels, ledger
+from verify.commands.kernel import CASES
 from verify.evidence import Evidence, Verdict
 from verify.records import jsonable
 from verify.report.exhibits import NotRun, kernels
@@ -28,25 +29,54 @@ def found(capsys, *argv):
 
 
 def test_the_names_known_before_torch_is_loaded_are_the_kernels_own():
+    from kernels import agreement
     from kernels.attention import FORMS
     from kernels.similarity import SIMILARITIES
     from verify.commands import kernel
 
     assert ("auto", *kernel.FORMS) == FORMS
+    assert kernel.CASES == agreement.CASES
     assert kernel.SIMILARITIES == kernels.SIMILARITIES == tuple(SIMILARITIES)
 
 
 def test_every_torch_form_and_similarity_is_checked(capsys):
     answer = found(capsys, "--form", "recurrent", "parallel", "chunked", *SMALL, "70")
-    assert len(answer["points"]) == 3 * 6 * 2
+    assert len(answer["points"]) == 3 * 6 * 2 * 3
     assert len(answer["claims"]) == 3 * 6
     assert {c["verdict"] for c in answer["claims"]} == {"confirmed"}
     assert all(p["agrees"] and p["ratio"] <= 1 for p in answer["points"])
 
 
-@pytest.mark.parametrize("more", [["--tied"], ["--read", "linear"], ["--beta", "-0.5"], ["--dtype", "bfloat16"]])
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_is_within_its_bound(capsys, case, monkeypatch):
+    from kernels import error_model
+
+    seen = []
+    run = error_model.deltaformer
+    monkeypatch.setattr(error_model, "deltaformer", lambda *q, **given: (seen.append(given), run(*q, **given))[1])
+    answer = found(capsys, "--form", "chunked", "triton", "--write", "softmax", "round", "--case", case, *SMALL, "40")
+    assert {c["verdict"] for c in answer["claims"]} == {"confirmed"}
+    assert {p["case"] for p in answer["points"]} == {case}
+    given = seen[-2]  # the form's own call, before the oracle's
+    assert (given["alpha"] is not None) == (case in ("alpha", "tied-gated"))
+    assert (given["beta"] is not None) == (case in ("beta", "tied-gated"))
+    assert (given["cu_seqlens"] is not None) == (case == "packed")
+
+
+def test_without_a_gate_weights_are_neither_nothing_nor_too_much(capsys):
+    """The problem must matter: a row's weights add to about 0.4 for relu, more for others; u does not explode."""
+    for length in ("17", "130", "400"):
+        answer = found(capsys, "--form", "parallel", "--case", "ungated", "--length", length)
+        assert all(1.3 < p["amplification"] < 100 for p in answer["points"])
+
+
+@pytest.mark.parametrize(
+    "more", [["--case", "tied-gated"], ["--read", "linear"], ["--beta", "-0.5"], ["--dtype", "bfloat16"]]
+)
 def test_options_reach_the_problem(capsys, more):
-    plain, changed = (found(capsys, "--form", "chunked", "--write", "exp", *SMALL, *x) for x in ([], more))
+    argv = ["--form", "chunked", "--write", "exp", *SMALL]
+    case = [] if "--case" in more else ["--case", "beta"]
+    plain, changed = (found(capsys, *argv, *x) for x in (["--case", "beta"], [*case, *more]))
     assert changed["claims"][0]["verdict"] == "confirmed"
     errors = [(p["points"][0]["amplification"], p["points"][0]["o_error"]) for p in (plain, changed)]
     assert errors[0] != errors[1]
@@ -68,9 +98,20 @@ def test_a_wrong_form_is_refuted(capsys, monkeypatch):
 
 
 def test_a_system_that_overflows_is_not_called_confirmed(capsys):
-    answer = found(capsys, "--form", "chunked", "--write", "linear", "--beta", "-3", "--length", "130")
+    answer = found(
+        capsys, "--form", "chunked", "--write", "linear", "--case", "beta", "--beta", "-3", "--length", "130"
+    )
     assert answer["claims"][0]["verdict"] == "inconclusive"
     assert "rows may leave the range of float32" in answer["claims"][0]["detail"]
+
+
+def test_a_bound_that_could_hide_an_error_confirms_nothing(capsys):
+    """16-bit operands and keys that are nearly alike: what rounding could do is far more than what it does."""
+    answer = found(capsys, "--form", "triton", "--write", "exp", "--case", "ungated", *SMALL, "--dtype", "float16")
+    assert answer["points"][0]["agrees"]
+    assert answer["points"][0]["u_bound"] > 1
+    assert answer["claims"][0]["verdict"] == "inconclusive"
+    assert "could hide an error" in answer["claims"][0]["detail"]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +121,11 @@ def test_a_system_that_overflows_is_not_called_confirmed(capsys):
         (["--length", "-1"], "expected an integer from 0"),
         (["--d", "0"], "expected an integer from 1"),
         (["--beta", "nan"], "expected a finite number"),
+        (
+            ["--beta", "0.5", "--case", "ungated"],
+            "--beta 0.5: no case here has a β; expected --case beta or tied-gated",
+        ),
+        (["--case", "gated"], "expected one of ungated, tied"),
         (["--form", "triton", "--dtype", "float64"], "--form triton: does not compute in float64"),
     ],
 )

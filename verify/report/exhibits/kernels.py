@@ -164,7 +164,7 @@ EXHIBITS = (
         "Dashed: what rounding can do at most, from |(I + A)⁻¹| and the roundings of every sum. Grey: one "
         "unit of roundoff. Round's bound jumps where a score is so near a tie that float32 may round it the other way. "
         "Gaussian keys of width 64, w = k, β = 1 for softmax and 1/T for the rest.",
-        "python -m verify kernel --length 16 32 64 128 256 512 --d 64 --dv 64",
+        "python -m verify kernel --case beta --length 16 32 64 128 256 512 --d 64 --dv 64 --device cpu",
         rounding_errors,
         draw_errors,
         "Two log-log panels: measured errors of u and o near 1e-7 for six similarities, each below its dashed bound.",
