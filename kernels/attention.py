@@ -68,7 +68,8 @@ def deltaformer(
       into 0 … T and up to the largest before it, and rows before the first or after the last are zero in u and o.
 
     No row's value depends on later tokens, while all are finite. Forms other than recurrent mask by multiplying by
-    zero: an infinity or NaN in a token, or one that u grows to, makes rows of its own block before it NaN too.
+    zero: an infinity or NaN in a token, or one that u grows to, makes rows before it NaN too, as far back as its block
+    of 128 rows or fewer goes, in the parallel form all.
 
     Raises ValueError where shapes, dtypes, devices, names or numbers do not fit, saying what would.
     """

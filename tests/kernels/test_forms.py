@@ -144,6 +144,16 @@ def test_nothing_depends_on_later_tokens():
             torch.testing.assert_close(one, two, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize(("form", "first_spoilt"), [("recurrent", 100), ("chunked", 64), ("parallel", 0)])
+def test_a_nan_spoils_rows_before_it_only_as_far_as_documented(form, first_spoilt):
+    arguments = problem(130, dtype=torch.float64)
+    clean = deltaformer(**arguments, form=form, return_u=True)
+    arguments["v"][:, 100] = torch.nan
+    for good, spoilt in zip(clean, deltaformer(**arguments, form=form, return_u=True)):
+        torch.testing.assert_close(spoilt[:, :first_spoilt], good[:, :first_spoilt], rtol=1e-13, atol=1e-13)
+        assert spoilt[:, 100:].isnan().all()
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("form", ["recurrent", "parallel", "chunked"])
 @pytest.mark.parametrize("name", SIMILARITIES)
