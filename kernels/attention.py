@@ -53,8 +53,8 @@ def deltaformer(
       |beta| ≤ 1; beyond, the Hopper kernel's product form loses digits (docs/kernel-notes.md), the others do not.
     write, read: κ₁, κ₂, each one of softmax, exp, linear, relu, round, solu, taken of scale·(x·y). Softmax is over
       i < t for writing, i ≤ t for reading; an empty row is zero.
-      In a softmax a score of −∞ has weight zero, so that a row of nothing else is empty; +∞ makes its row NaN. Scores
-      are what they are in the form's precision; triton's are in base two, beyond ±2.3e38 infinite.
+      In a softmax a score of −∞ has weight zero, so that a row of nothing else is empty; +∞ makes its row NaN. A
+      score whose product x·y leaves the range of the form's precision is infinite.
     scale: one positive number for both, or a pair (write, read); None means, for each of the two by itself, 1/√D for
       softmax, exp and solu, 1 for linear, relu and round. A scale of 1/s for whole s divides by s, so that round has
       its ties where x/s has them. Any kind of real number from 2⁻¹⁰⁰ to 2¹⁰⁰, for float64 from 2⁻¹⁰⁰⁰ to 2¹⁰⁰⁰, since

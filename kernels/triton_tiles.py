@@ -106,10 +106,14 @@ def await_tiles(progress, count):
 
 @triton.jit
 def softmax_step(s, m, l, scale):
-    """Weights of one more score tile, and the running maximum (log2), sum and correction of an online softmax."""
-    top = tl.maximum(m, tl.max(s, 1) * scale)
-    p = tl.exp2(s * scale - top[:, None])
-    fix = tl.exp2(m - top)
+    """Weights of one more score tile, and the running maximum, sum and correction of an online softmax.
+
+    Scores are scaled after the maximum is taken away: s·scale − m·scale in one rounding is not zero where s = m, and
+    for scores beyond 10⁹ far from it.
+    """
+    top = tl.maximum(m, tl.max(s, 1))
+    p = tl.exp2((s - top[:, None]) * scale)
+    fix = tl.exp2((m - top) * scale)
     return p, top, l * fix + tl.sum(p, 1), fix
 
 
@@ -209,10 +213,10 @@ def write_kernel(
     if SOFTMAX:
         s = tl.where((start - M + in_tile)[None, :] >= 0, s, float("-inf"))
         s_own = tl.where(strict, s_own, float("-inf"))
-        top = tl.maximum(m, tl.maximum(tl.max(s, 1), tl.max(s_own, 1)) * factor)
-        p = tl.exp2(s * factor - top[:, None])
-        p_own = tl.exp2(s_own * factor - top[:, None])
-        fix = tl.exp2(m - top)
+        top = tl.maximum(m, tl.maximum(tl.max(s, 1), tl.max(s_own, 1)))
+        p = tl.exp2((s - top[:, None]) * factor)
+        p_own = tl.exp2((s_own - top[:, None]) * factor)
+        fix = tl.exp2((m - top) * factor)
         l = l * fix + tl.sum(p, 1) + tl.sum(p_own, 1)
         m = top
         acc = acc * fix[:, None]
@@ -271,8 +275,8 @@ def write_kernel(
     if TIED:
         acc = tl.dot(p_own.to(operand), stored, acc, input_precision="ieee")
         if SOFTMAX:
-            # σ of own score minus lse, in log2; a row with nothing before it reads itself
-            own_weight = 1.0 / (1.0 + l * tl.exp2(m - self_score * factor))
+            # σ of own score minus lse; a row with nothing before it reads itself
+            own_weight = 1.0 / (1.0 + l * tl.exp2((m - self_score) * factor))
             own_weight = tl.where(l > 0, own_weight, tl.where(self_score == float("-inf"), 0.0, 1.0))
             out = (acc * share[:, None]) * (1.0 - own_weight)[:, None] + own_weight[:, None] * new
         else:

@@ -160,6 +160,52 @@ def test_packed_sequences_are_each_what_they_are_alone():
         assert (o[:, begin:end] - alone).float().norm() <= 5e-3 * alone.float().norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("cuts", "covered"),
+    [
+        ((0, 2000), [(0, 700)]),
+        ((-400, 700), [(0, 700)]),
+        ((0, 500), [(0, 500)]),
+        ((100, 700), [(100, 700)]),
+        ((0, 600, 300, 700), [(0, 600), (600, 700)]),
+        ((2**31 - 1, 0), []),
+    ],
+)
+def test_bad_cuts_never_leave_the_tensors(dtype, tied, cuts, covered, poisoned):
+    q, k, v, *_ = draw(17, 1, 700, 2, 64, 64, dtype=dtype)
+    cu_seqlens = torch.tensor(cuts, dtype=torch.int32, device=CUDA)
+    o, u = deltaformer(q, k, v, w=q if tied else k, cu_seqlens=cu_seqlens, form="triton", return_u=True)
+    outside = torch.ones(700, dtype=torch.bool, device=CUDA)
+    for begin, end in covered:
+        outside[begin:end] = False
+        parts = [x[:, begin:end].double() for x in (q, k, v)]
+        alone = deltaformer(*parts, w=parts[0] if tied else parts[1], form="chunked", return_u=True)
+        for found, true in zip((o, u), alone):
+            assert (found[:, begin:end] - true).norm() <= 1e-2 * true.norm()
+    assert not o[:, outside].any()
+    assert not u[:, outside].any()
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_scores_at_the_ends_of_float32(tied):
+    """The lowest finite scores count; −∞ does not, and a row of nothing else is empty."""
+    k = torch.ones(1, 300, 1, 1, device=CUDA)
+    v = draw(4, 1, 300, 1, 16, 16, dtype=torch.float32)[2]
+    for size in (-1.6e38, 1.6e38, -torch.inf):
+        q = torch.full_like(k, size)
+        o, u = deltaformer(q, k, v, w=q if tied else q.clone(), scale=1.0, form="triton", return_u=True)
+        if size == -torch.inf:
+            assert torch.equal(u, v)
+            assert not o.any()
+            continue
+        zero = torch.zeros_like(k).double()
+        true = deltaformer(zero, k.double(), v.double(), w=zero.clone(), form="chunked", return_u=True)
+        for found, expected in zip((o, u), true):
+            assert (found - expected).abs().max() <= 1e-4 * expected.abs().max()
+
+
 def test_strided_inputs_give_the_bits_of_contiguous_ones():
     q, k, v, *_ = draw(13, 2, 700, 3, 128, 128)
     plain = deltaformer(q, k, v, tied=True)
@@ -199,6 +245,20 @@ def test_integers_that_outgrow_bf16_are_reported():
     uncertified = torch.zeros(1, dtype=torch.int32, device=CUDA)
     u = write_exactly(k, v, 200_000, torch.bfloat16, uncertified)
     assert u.abs().max() > 256
+    assert int(uncertified) > 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "dtype"),
+    [
+        ([[45, 32], [45, 1]], [[1], [0]], torch.float16),
+        ([[45, 32], [45, 1]], [[1], [0]], torch.bfloat16),
+        ([[4097, 0], [4097, 1]], [[1], [0]], torch.float32),
+    ],
+)
+def test_weights_that_outgrow_their_type_are_reported(keys, values, dtype):
+    uncertified = torch.zeros(1, dtype=torch.int32, device=CUDA)
+    write_exactly(*(torch.tensor(x, device=CUDA).float() for x in (keys, values)), 1, dtype, uncertified)
     assert int(uncertified) > 0
 
 
