@@ -129,7 +129,8 @@ def compute_read_tiles(o_ptr, buffers, tiling, factor, LOWER: gl.constexpr, STAG
         acc = warpgroup_mma_wait(0, deps=[acc])
         mbarrier.arrive(u_empty.index(u_stage), count=1)
         ut += 1
-        out = acc * gl.expand_dims(gl.convert_layout(1.0 / l, by_value_row), 1)
+        share = gl.where(l > 0, 1.0 / l, l)  # 0 for a row of scores −∞, NaN where the sum is none
+        out = acc * gl.expand_dims(gl.convert_layout(share, by_value_row), 1)
         rows = r * ROWS + FIRST + gl.arange(0, HALF, layout=by_value_row)
         columns = gl.arange(0, DV, layout=gl.SliceLayout(0, value))
         at = ((batch * T + rows.to(gl.int64)) * H + head) * DV

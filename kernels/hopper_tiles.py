@@ -21,7 +21,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
 )
 
-NO_SCORE = gl.constexpr(-1e38)
+NO_SCORE = gl.constexpr(-3.4028234663852886e38)  # the lowest of all finite numbers
 ROWS = gl.constexpr(128)
 HALF = gl.constexpr(64)
 # the same things under the names that Triton 3.6 and later gave them

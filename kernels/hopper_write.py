@@ -206,7 +206,7 @@ def compute_tiles(
             acc = warpgroup_mma_wait(0, deps=[acc])
         if TIED:
             own_weight = 1.0 / (1.0 + l_all * gl.exp2(top - self_score))
-            own_weight = gl.where(l_all > 0, own_weight, 1.0)
+            own_weight = gl.where(l_all > 0, own_weight, gl.where(self_score == float("-inf"), 0.0, 1.0))
             present = gl.convert_layout(own_weight, by_value_row)
         sync()
         mbarrier.arrive(v_empty, count=1)

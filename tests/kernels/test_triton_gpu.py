@@ -206,6 +206,20 @@ def test_scores_at_the_ends_of_float32(tied):
             assert (found - expected).abs().max() <= 1e-4 * expected.abs().max()
 
 
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("gated", [True, False])
+def test_rows_whose_scores_are_all_minus_infinity_are_empty(width, tied, gated):
+    first = torch.zeros(2, 300, 2, width, device=CUDA, dtype=torch.bfloat16)
+    first[..., 0] = 1
+    q = torch.where(first > 0, -torch.inf, first)
+    v = draw(4, 2, 300, 2, width, width)[2]
+    gates = {"alpha": torch.ones_like(v[..., 0]), "beta": torch.ones_like(v[..., 0])} if gated else {}
+    o, u = deltaformer(q, first, v, w=q if tied else q.clone(), form="triton", return_u=True, **gates)
+    assert torch.equal(u, v)
+    assert not o.any()
+
+
 def test_strided_inputs_give_the_bits_of_contiguous_ones():
     q, k, v, *_ = draw(13, 2, 700, 3, 128, 128)
     plain = deltaformer(q, k, v, tied=True)
