@@ -19,6 +19,7 @@ import sympy
 
 from snr.expression import symbol
 from snr.similarity import Similarity, as_similarity
+from snr.sum_law import ORDER
 from snr.term_sums import LONGEST, OverBudget, S, Term, X, as_term, at_most, normal_moment, short, square_terms
 
 TAU, D, N = symbol("tau"), symbol("d"), symbol("N")
@@ -320,7 +321,7 @@ def _typical(similarity: Similarity) -> list[Step]:
                         * transform(sympy.IndexedBase("beta")[w] / y, S)
                         / sympy.IndexedBase("beta")[w]
                     ),
-                    (w, 0, 20),
+                    (w, 0, 2 * ORDER),
                 ),
                 evaluate=False,
             ),
