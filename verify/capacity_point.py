@@ -122,7 +122,8 @@ def stop_rule(spec: Mapping[str, Any]) -> Stop:
     limit = MaxSeconds(spec["max_seconds"])
     if spec["rel_tol"]:
         return limit | RelTol(spec["rel_tol"])
-    decisive = RelTol(0.5 * spec["within"]) | MinSamples(max(16, LITTLE // (spec["n"] * WEIGHTED * spec["heads"])))
+    little = LITTLE if spec["statistic"] in ("median", "recall-error") else 4 * LITTLE  # the others are weighted
+    decisive = RelTol(0.5 * spec["within"]) | MinSamples(max(16, little // (spec["n"] * WEIGHTED * spec["heads"])))
     return limit | (RelTol(0.02) & decisive)
 
 
@@ -298,7 +299,11 @@ def _floor(tolerance: float) -> float:
 
 
 def _budget(ratio: Estimate, within: float) -> str:
-    """What would decide it: the interval shrinks as one over the square root of the units."""
+    """What would decide it: the interval shrinks as one over the square root of the units.
+
+    Where the interval is wide, where the ratio lies in it says little: then half of `within`, which decides all but
+    what lies about as near to an edge of what was declared.
+    """
     half = (ratio.high - ratio.low) / 2
     if not math.isfinite(half):
         return "cannot be told, the interval has no upper end"
@@ -307,7 +312,10 @@ def _budget(ratio: Estimate, within: float) -> str:
         return "cannot be told, the ratio lies on the edge of what was declared"
     if ratio.value <= 0:
         return "cannot be told, nothing but zeros was measured"
-    units = math.ceil(ratio.samples * (half / slack) ** 2)
-    more = units / ratio.samples
-    tolerance = _floor(min(0.9 * slack / ratio.value, 1.0))
-    return f"--rel-tol {tolerance:g}, {more:.1f} times the work and time (about {units} units)"
+    if half > 2 * within:
+        tolerance = _floor(0.45 * within / (1 + within))
+        unless = f", unless measured/predicted is within {within / 2:.2g} of {1 - within:g} or {1 + within:g}"
+    else:
+        tolerance, unless = _floor(min(0.9 * slack / ratio.value, 1.0)), ""
+    units = math.ceil(ratio.samples * (half / ratio.value / tolerance) ** 2)
+    return f"--rel-tol {tolerance:g}{unless} (about {units} units, {units / ratio.samples:.1f} times as many)"
