@@ -3,7 +3,8 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from verify.claims import p2_1_capacity, p2_1_scaling
+from snr.predictions import predict
+from verify.claims import p2_1_capacity, p2_1_scaling, p2_1_trained_keys
 from verify.evidence import Verdict
 
 CLAIMS = (*p2_1_capacity.CLAIMS, *p2_1_scaling.CLAIMS)
@@ -40,3 +41,23 @@ def test_rational_bounds_on_the_pairs_held_enclose_the_bessel_function(d, tau):
 def test_the_best_temperature_would_stand_if_colder_were_worse(monkeypatch):
     monkeypatch.setattr(p2_1_scaling, "sphere_pairs_bounds", lambda d, x: (1 / x, 1 / x))
     assert p2_1_scaling.best_temperature().verdict == Verdict.CONFIRMED
+
+
+@pytest.mark.parametrize("name", ["linear", "exp"])
+def test_heads_over_one_head_as_predicted_for_each_statistic(name):
+    one, eight = predict(name, 100, 64, 8.0, typical=False), predict(name, 100, 64, 8**0.5, heads=8, typical=False)
+    for statistic, field, formulas in (
+        ("mean", "exact", p2_1_capacity.HEADS_MEAN),
+        ("fixed_probe", "fixed_probe", p2_1_capacity.HEADS),
+    ):
+        found = p2_1_capacity.multi_head(statistic, formulas).numbers[name]["d = 64, H = 8"]
+        assert found == pytest.approx(getattr(eight, field).value / getattr(one, field).value, rel=1e-12)
+    assert p2_1_capacity.multi_head("fixed_probe", p2_1_capacity.HEADS_MEAN).verdict == Verdict.REFUTED
+
+
+def test_every_row_on_the_inverse_snr_names_its_statistic():
+    for claim in (*CLAIMS, *p2_1_trained_keys.CLAIMS):
+        if "SNR⁻¹" in claim.statement:
+            assert any(word in claim.statement for word in ("mean", "fixed probe", "probe of norm", "any recall")), (
+                claim
+            )

@@ -8,6 +8,7 @@ Every factor is derived by `snr.derivation`, none is typed in here.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -206,29 +207,61 @@ def normalisation_matters() -> Ruling:
     )
 
 
-def multi_head() -> Ruling:
+def _heads_over_one(name: str, statistic: str) -> tuple[Any, Any]:
+    """SNR⁻¹ of H heads of width d/H over that of one of width d, and for which width w of a head it is finite.
+
+    The ratio in d and H, each memory at tau the square root of its width. statistic: "fixed_probe" or "mean", as
+    `snr.derivation` has them per other pair.
+    """
     import sympy
 
     from snr.derivation import TAU, D, derive
     from snr.similarity import similarity
 
+    found = derive(similarity(name))
+    one = getattr(found, statistic).subs(TAU, sympy.sqrt(D))
+    narrow = D / sympy.Symbol("H", positive=True)
+    condition = sympy.true if statistic == "fixed_probe" else found.condition
+    assert condition is not None
+    width = sympy.Symbol("w", positive=True)
+    return one.subs(D, narrow) / one, condition.subs(TAU, sympy.sqrt(D)).subs(D, width)
+
+
+HEADS = {"linear": "H", "exp": "exp(2*sqrt(d)*(1 - 1/sqrt(H)))"}  # as the printed formulas have it
+HEADS_MEAN = {
+    "linear": "(d - 2)/(d/H - 2)",
+    "exp": "(1 + 4/sqrt(d) - 4/d)**(d/2)/(1 + 4*sqrt(H/d) - 4*H/d)**(d/(2*H))",
+}
+
+
+def multi_head(statistic: str, formulas: Mapping[str, str]) -> Ruling:
+    """Whether H heads have the given multiples of one head's SNR⁻¹, as identities in d and H, for linear and exp."""
+    import sympy
+
+    from snr.derivation import D
+
     h = sympy.Symbol("H", positive=True)
-    ratios = {}
-    for name in ("linear", "exp"):
-        one = derive(similarity(name)).fixed_probe
-        assert one is not None
-        one = one.subs(TAU, sympy.sqrt(D))
-        ratios[name] = sympy.simplify(sympy.powsimp(one.subs(D, D / h) / one))
-    expected = sympy.exp(2 * sympy.sqrt(D) * (1 - 1 / sympy.sqrt(h)))
-    holds = sympy.simplify(ratios["linear"] - h) == 0 and sympy.simplify(sympy.log(ratios["exp"] / expected)) == 0
-    twelve = float(sympy.log(ratios["exp"].subs({D: 768, h: 12})))
+    told, ratios, holds = [], {}, True
+    for name, formula in formulas.items():
+        ratio, finite = _heads_over_one(name, statistic)
+        claimed = sympy.sympify(formula, locals={"d": D, "H": h})
+        at = {D: 64, h: 8}
+        same = _same(ratio, claimed)
+        holds = holds and same
+        shown = sympy.sstr(claimed if same else ratio)
+        ratios[name] = {"formula": shown, "d = 64, H = 8": float(ratio.subs(at))}
+        beside = "" if same else f" (the formulas: {float(claimed.subs(at)):.4g})"
+        told.append(
+            f"{name}'s {shown} times, {float(ratio.subs(at)):.4g} at d = 64, H = 8{beside}"
+            + ("" if finite == sympy.true else f", finite for heads of width w with {sympy.sstr(finite)}")
+        )
+    twelve = float(sympy.log(_heads_over_one("exp", statistic)[0].subs({D: 768, h: 12})))
+    what = "for a probe at ‖k_i‖² = d/H" if statistic == "fixed_probe" else "as the mean over Gaussian keys"
     return proved(
         holds,
-        f"H heads of width d/H, tau = √(d/H): linear's SNR⁻¹ is {sympy.sstr(ratios['linear'])} times that of one head, "
-        f"exp's {sympy.sstr(expected)} times, e^{twelve:.1f} for 12 heads of 64: SNR⁻¹ alone would have one head help "
-        f"exp far more than linear, which P Fig. 2 does not find",
-        linear=sympy.sstr(ratios["linear"]),
-        exp=sympy.sstr(expected),
+        f"{what}, tau = √(d/H), SNR⁻¹ is one head's: {'; '.join(told)}. For 12 heads of 64 exp's is e^{twelve:.1f} "
+        f"times: SNR⁻¹ alone would have one head help exp far more than linear, which P Fig. 2 does not find",
+        **ratios,
     )
 
 
@@ -328,14 +361,14 @@ CLAIMS = (
     Claim(
         "P-2.1-eq17-printed",
         "P §2.1.1 eq. 17",
-        "At tau = √d the SoLU memory has SNR⁻¹ = 5N/(d e^(2√d))",
+        "At tau = √d the SoLU memory has SNR⁻¹ = 5N/(d e^(2√d)) for a fixed probe of norm √d",
         ("‖k_i‖² = d held", *GAUSSIAN),
         check=printed_solu,
     ),
     Claim(
         "P-2.1-solu-exp-printed",
         "P §2.1.1 eq. 13, 17",
-        "At tau = √d SoLU's SNR⁻¹ is 5/(e² d) of exp's, as the printed formulas say",
+        "At tau = √d SoLU's SNR⁻¹ is 5/(e² d) of exp's for a fixed probe, as the printed formulas say",
         ("‖k_i‖² = d held", *GAUSSIAN),
         check=solu_printed_ratio,
     ),
@@ -350,35 +383,55 @@ CLAIMS = (
     Claim(
         "P-2.1-normalisation-snr",
         "P §2.1.1",
-        "Softmax normalisation does not change SNR⁻¹",
+        "Softmax normalisation does not change the SNR⁻¹ of any recall, nor then its mean, median or ratio of means",
         (),
         check=normalisation_invariant,
     ),
     Claim(
         "P-2.1-normalisation-error",
         "P §2.1.1",
-        "Normalisation does not matter: the recall error with it is SNR⁻¹ too",
-        ("keys uniform on ‖k‖ = √d",),
+        "Normalisation does not matter: the mean recall error with it is the mean SNR⁻¹ too",
+        ("keys uniform on ‖k‖ = √d, where mean, fixed probe and ratio of means are one",),
         check=normalisation_matters,
     ),
     Claim(
         "P-2.1-multi-head",
-        "P §2.1, Fig. 2",
-        "H heads of width d/H have the SNR⁻¹ of width d/H: H times one head's for linear, e^(2√d(1−1/√H)) for exp",
+        "P §2.1, Fig. 2; eq. 7, 13",
+        "H heads of width d/H have, as the mean over Gaussian keys, H times one head's SNR⁻¹ for linear and "
+        "e^(2√d(1−1/√H)) times for exp, tau the root of the width, as the formulas give",
         GAUSSIAN,
-        check=multi_head,
+        check=lambda: multi_head("mean", HEADS),
+    ),
+    Claim(
+        "P-2.1-multi-head-fixed-probe",
+        "P §2.1, Fig. 2; eq. 7, 13",
+        "For a fixed probe, of norm the root of a head's width, H heads have H times one head's SNR⁻¹ for linear and "
+        "e^(2√d(1−1/√H)) times for exp",
+        ("‖k_i‖² = d/H held (d for one head)", *GAUSSIAN),
+        check=lambda: multi_head("fixed_probe", HEADS),
+        repairs="P-2.1-multi-head",
+    ),
+    Claim(
+        "P-2.1-multi-head-mean",
+        "P §2.1, Fig. 2; eq. 7, 13",
+        "H heads have (d−2)/(d/H−2) times one head's mean SNR⁻¹ for linear and "
+        "(1+4/√d−4/d)^(d/2) / (1+4√(H/d)−4H/d)^(d/(2H)) times for exp, exactly",
+        GAUSSIAN,
+        check=lambda: multi_head("mean", HEADS_MEAN),
+        repairs="P-2.1-multi-head",
     ),
     Claim(
         "P-2.1-eq7-any-write",
         "P §2.1 eq. 7",
-        "N/d is the noise of a linear state of width d, however it is written",
+        "N/d is the noise of a linear state of width d, mean over its pairs, however it is written",
         ("keys in general position", "isotropic values"),
         check=hebbian_only,
     ),
     Claim(
         "P-2.1-eq7-least-squares",
         "Wang, Shi, Fox 2025",
-        "Least squares recalls exactly for N ≤ d and leaves 1 − d/N beyond; N/d is the noise of the Hebbian write",
+        "Least squares recalls exactly for N ≤ d and leaves, as the mean over its pairs, 1 − d/N of E‖v‖² beyond; N/d "
+        "is the noise of the Hebbian write",
         ("keys in general position", "isotropic values"),
         check=least_squares,
         repairs="P-2.1-eq7-any-write",

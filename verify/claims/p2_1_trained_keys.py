@@ -85,7 +85,7 @@ CLAIMS = (
     Claim(
         id="P-2.1-trained-linear",
         source="P §2.1.1 eq. 7, §2.1.2 eq. 14",
-        statement="A linear memory with trained keys has SNR⁻¹ = N/d, to 10 %",
+        statement="A linear memory with trained keys has mean SNR⁻¹ = N/d, to 10 %",
         assumptions=(KEYS, VALUES),
         check=against("linear", "paper", 0.1),
     ),
@@ -93,8 +93,8 @@ CLAIMS = (
         id="P-2.1-trained-linear-covariance",
         source="P §2.1.1 eq. 7",
         statement=(
-            "A linear memory with trained keys has SNR⁻¹ = (N−1) · mean over i of k_iᵀ C_i k_i/‖k_i‖⁴, C_i the second "
-            "moment of the other keys"
+            "A linear memory with trained keys has mean SNR⁻¹ = (N−1) · mean over i of k_iᵀ C_i k_i/‖k_i‖⁴, C_i the "
+            "second moment of the other keys"
         ),
         assumptions=(KEYS, VALUES),
         check=against("linear", "covariance", EXACT_WITHIN),
@@ -103,7 +103,9 @@ CLAIMS = (
     Claim(
         id="P-2.1-trained-linear-effective",
         source="P §2.1.1 eq. 7",
-        statement="A linear memory with trained keys has SNR⁻¹ = (N−1)/d_eff, d_eff = tr(C)²/tr(C²), as an equality",
+        statement=(
+            "A linear memory with trained keys has mean SNR⁻¹ = (N−1)/d_eff, d_eff = tr(C)²/tr(C²), as an equality"
+        ),
         assumptions=(KEYS, VALUES),
         check=against("linear", "effective_dimension", EXACT_WITHIN),
     ),
@@ -112,7 +114,7 @@ CLAIMS = (
         source="P §2.1.1 eq. 7",
         statement=(
             "Approximation, with a declared tolerance of 20 %: a linear memory with trained keys has "
-            "SNR⁻¹ ≈ (N−1)/d_eff, d_eff = tr(C)²/tr(C²)"
+            "mean SNR⁻¹ ≈ (N−1)/d_eff, d_eff = tr(C)²/tr(C²)"
         ),
         assumptions=(KEYS, VALUES, "norms near their mean: a rule of thumb"),
         check=against("linear", "effective_dimension", 0.2),
@@ -121,7 +123,7 @@ CLAIMS = (
     Claim(
         id="P-2.1-trained-relu",
         source="P §2.1.2 eq. 14–15",
-        statement="A feed-forward layer, read as a ReLU memory, has SNR⁻¹ = N/(2d), to 10 %",
+        statement="A feed-forward layer, read as a ReLU memory, has mean SNR⁻¹ = N/(2d), to 10 %",
         assumptions=(KEYS, VALUES, "ReLU and no bias, as in P; the model itself uses GELU and a bias"),
         check=against("relu", "paper", 0.1),
     ),
@@ -129,8 +131,8 @@ CLAIMS = (
         id="P-2.1-trained-relu-gaussian",
         source="P §2.1.2 eq. 15",
         statement=(
-            "Approximation, with a declared tolerance of 5 %: the trained ReLU memory has the SNR⁻¹ of Gaussian keys "
-            "with the measured mean and covariance"
+            "Approximation, with a declared tolerance of 5 %: the trained ReLU memory has the mean SNR⁻¹ of Gaussian "
+            "keys with the measured mean and covariance"
         ),
         assumptions=(KEYS, VALUES, "the covariance alone is not enough: trained keys lean to one side"),
         check=against("relu", "mean_and_covariance", 0.05),
@@ -139,7 +141,7 @@ CLAIMS = (
     Claim(
         id="P-2.1-trained-exp",
         source="P §2.1.1 eq. 13",
-        statement="An exp memory at τ = √d with trained keys of norm √d has SNR⁻¹ = N e^{−2(τ−1)d/τ²}, to 10 %",
+        statement="An exp memory at τ = √d with trained keys of norm √d has mean SNR⁻¹ = N e^{−2(τ−1)d/τ²}, to 10 %",
         assumptions=(KEYS, VALUES, "keys normalised to ‖k‖ = √d, the case in which eq. 13 is best"),
         check=against("exp", "paper", 0.1, normalised=True),
     ),
@@ -147,8 +149,8 @@ CLAIMS = (
         id="P-2.1-trained-exp-gaussian",
         source="P §2.1.1 eq. 13",
         statement=(
-            "Approximation, with a declared tolerance of 10 %: the trained exp memory has the SNR⁻¹ of Gaussian keys "
-            "with the measured mean and covariance"
+            "Approximation, with a declared tolerance of 10 %: the trained exp memory has the mean SNR⁻¹ of Gaussian "
+            "keys with the measured mean and covariance"
         ),
         assumptions=(KEYS, VALUES, "keys normalised to ‖k‖ = √d"),
         check=against("exp", "mean_and_covariance", 0.1, normalised=True),
