@@ -2,6 +2,9 @@
 
 A statistic that is a mean is linear in N − 1 (P's formula in N), so N follows from one prediction; the typical value is
 not, and N is found by bisection on its median. Everything is in ln N: exp kernels hold e^{d/2} pairs.
+
+N is a real number. Between whole numbers of few pairs, where a sum of N − 1 terms would have no law, the median is
+taken to be linear, as the means are.
 """
 
 from __future__ import annotations
@@ -9,16 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import stdtrit
 
-from snr.predictions import predict
+from snr.predictions import Prediction, predict
 from snr.similarity import Similarity
 from snr.typical import MAX_LOG_N, recall_law
 
 STATISTICS = ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")
 Tau = Callable[[float], float]
+FEW = 16  # pairs up to which the median is computed at whole N only
+LARGEST = MAX_LOG_N - 1  # ln N up to which the typical value is followed
 
 
 def log_pairs(
@@ -26,24 +32,31 @@ def log_pairs(
 ) -> float | None:
     """ln of the N (a real number) at which SNR⁻¹ reaches `level`; None where the statistic does not exist or diverges.
 
-    statistic: one of STATISTICS; at least ln 1 = 0. "typical": to 1 % in the SNR⁻¹, for ln N up to 600 (inf beyond),
-    and `keys` may also be "fixed-probe" (see `snr.typical.recall_law`).
+    statistic: one of STATISTICS; at least ln 1 = 0. "typical": to 1 % in the SNR⁻¹, from ln 2 up to LARGEST (inf
+    beyond), and `keys` may also be "fixed-probe" (see `snr.typical.recall_law`).
     """
+    return capacity(similarity, d, tau, level, statistic, keys).log
+
+
+def capacity(
+    similarity: Similarity, d: int, tau: float, level: float, statistic: str = "exact", keys: str = "gaussian"
+) -> Prediction:
+    """`log_pairs` with the reason where there is no such N."""
     if statistic not in STATISTICS:
         raise ValueError(f"statistic {statistic!r}: expected one of {', '.join(STATISTICS)}")
     if not (level > 0 and math.isfinite(level)):
         raise ValueError(f"level {level}: expected a positive finite inverse SNR")
     if statistic == "typical":
         try:
-            return _typical_log_pairs(similarity, d, tau, math.log(level), keys)
-        except ArithmeticError:  # g has a pole or is not real
-            return None
+            return Prediction(_typical_log_pairs(similarity, d, tau, math.log(level), keys), "Laplace inversion")
+        except ArithmeticError as error:
+            return Prediction(None, "Laplace inversion", str(error))
     found = getattr(predict(similarity, 2, d, tau, keys, typical=False), statistic)
     if found.log is None or found.diverges:
-        return None
+        return Prediction(None, found.method, found.reason)
     if statistic == "paper":  # N times, with N = 2
-        return max(math.log(level) - found.log + math.log(2), 0.0)
-    return float(np.logaddexp(0.0, math.log(level) - found.log))
+        return Prediction(max(math.log(level) - found.log + math.log(2), 0.0), found.method)
+    return Prediction(float(np.logaddexp(0.0, math.log(level) - found.log)), found.method)
 
 
 def _typical_log_pairs(similarity: Similarity, d: int, tau: float, log_level: float, keys: str) -> float:
@@ -52,13 +65,25 @@ def _typical_log_pairs(similarity: Similarity, d: int, tau: float, log_level: fl
     The median over Gaussian keys costs ten times that of a fixed probe, which is near it: that one is solved first.
     """
 
-    def excess(log_n: float) -> float:
-        return recall_law(similarity, math.exp(log_n), d, tau, keys).quantile(0.5) - log_level
+    @lru_cache
+    def median(n: float) -> float:
+        return recall_law(similarity, n, d, tau, keys).quantile(0.5)
 
-    low, high = math.log(2), math.log(16)
+    def excess(log_n: float) -> float:
+        n = math.exp(log_n)
+        if n >= FEW:
+            return median(n) - log_level
+        n = max(n, 2.0)
+        below, above = median(float(math.floor(n))), median(float(math.floor(n) + 1))
+        return _log_between(below, above, n - math.floor(n)) - log_level
+
+    low, high = math.log(2), math.log(FEW)
     if keys == "gaussian":
-        near = _typical_log_pairs(similarity, d, tau, log_level, "fixed-probe")
-        if near < MAX_LOG_N - 2:
+        try:
+            near = _typical_log_pairs(similarity, d, tau, log_level, "fixed-probe")
+        except ArithmeticError:  # at ‖k‖² = d alone
+            near = math.inf
+        if near < LARGEST - 1:
             low, high = max(low, near - 0.2), max(low, near) + 0.2
     at_low = excess(low)
     if at_low >= 0 and low > math.log(2):
@@ -67,9 +92,9 @@ def _typical_log_pairs(similarity: Similarity, d: int, tau: float, log_level: fl
     if at_low >= 0:
         return low
     while (at_high := excess(high)) < 0:
-        if high >= MAX_LOG_N - 1:
+        if high >= LARGEST:
             return math.inf
-        low, at_low, high = high, at_high, min(2 * high, MAX_LOG_N - 1)
+        low, at_low, high = high, at_high, min(2 * high, LARGEST)
     for _ in range(40):
         secant = low - at_low * (high - low) / (at_high - at_low) if math.isfinite(at_low) else math.nan
         middle = secant if low < secant < high else (low + high) / 2
@@ -83,6 +108,15 @@ def _typical_log_pairs(similarity: Similarity, d: int, tau: float, log_level: fl
             high, at_high = middle, value
             at_low *= 0.5
     return (low + high) / 2
+
+
+def _log_between(below: float, above: float, share: float) -> float:
+    """ln of e^below + share·(e^above − e^below); infinite ends are a median without noise or without signal."""
+    if share == 0 or below == above:
+        return below
+    if math.inf in (below, above):
+        return math.inf
+    return float(np.logaddexp(math.log1p(-share) + below, math.log(share) + above))
 
 
 def width(

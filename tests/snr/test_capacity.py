@@ -17,6 +17,23 @@ def test_the_level_is_reached_there(kernel, d, tau, statistic):
     assert value == pytest.approx(2.0, rel=0.02 if statistic == "typical" else 0.6 / n)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "d", "level", "keys"),
+    [("linear", 128, 0.01, "gaussian"), ("linear", 64, 0.01, "sphere"), ("sin(x)", 64, 1.3, "sphere")],
+)
+def test_the_typical_level_between_whole_numbers_of_pairs(kernel, d, level, keys):
+    n = math.exp(log_pairs(similarity(kernel), d, math.sqrt(d), level, "typical", keys))
+    below, above = (predict(kernel, k, d, math.sqrt(d), keys).typical.value for k in (math.floor(n), math.floor(n) + 1))
+    assert below < level < above
+    assert n == pytest.approx(math.floor(n) + (level - below) / (above - below), rel=2e-3)
+
+
+def test_a_median_without_noise_is_an_end_to_interpolate_from():
+    three = predict("relu", 3, 32, math.sqrt(32)).typical.value  # of two pairs every other recall has no noise
+    n = math.exp(log_pairs(similarity("relu"), 32, math.sqrt(32), three / 4, "typical"))
+    assert n == pytest.approx(2.25, rel=2e-3)
+
+
 def test_known_capacities():
     assert log_pairs(similarity("linear"), 64, 8.0, 1.0, "exact") == pytest.approx(math.log(63))
     assert log_pairs(similarity("linear"), 64, 8.0, 1.0, "paper") == pytest.approx(math.log(64))

@@ -3,6 +3,7 @@ import math
 
 import pytest
 
+from snr.predictions import predict
 from verify.cli import main
 
 
@@ -93,3 +94,65 @@ def test_a_level_below_two_pairs_is_said_and_not_fitted(capsys):
     assert status == 0
     assert "≤ 2" in out.out
     assert "Scaling" not in out.out
+
+
+def test_small_memories_have_a_typical_number_of_pairs(capsys):
+    # beyond two pairs and below three the sum has no law to invert; the median is taken to be linear there
+    argv = ("--kernel", "linear", "abs(x)", "--dk", "64", "--level", "0.01", "--statistic", "typical", "--json", "-")
+    _, out = _run(capsys, *argv)
+    two, three = (predict("linear", n, 64, 8.0).typical.value for n in (2, 3))
+    for p in json.loads(out.out)["points"]:
+        assert p["reasons"] == p["bounds"] == {}
+        assert math.exp(p["log_n"]["typical"]) == pytest.approx(2 + (0.01 - two) / (three - two), rel=2e-3)
+
+
+def test_a_typical_value_that_cannot_be_had_says_why_itself(capsys, monkeypatch):
+    def refuse(g, n, *rest):
+        raise ArithmeticError(f"no law of {n - 1:g} terms")
+
+    monkeypatch.setattr("snr.capacity.recall_law", refuse)
+    _, out = _run(capsys, "--kernel", "linear", "--dk", "16", "--statistic", "typical")
+    assert "linear, N typical: none at d = 16: no law of 1 terms" in out.out
+    _, out = _run(capsys, "--kernel", "linear", "--n", "9", "--statistic", "typical")
+    assert "linear, d typical: none for N = 9: no law of 1 terms" in out.out
+
+
+def test_a_width_that_is_not_found_says_what_the_widest_holds(capsys):
+    _, out = _run(capsys, "--kernel", "linear", "x**2", "--n", "1000000", "--statistic", "paper")
+    assert "linear, d paper: none for N = 1000000: d = 16384 holds only N = 1.638e+04" in out.out
+    assert "x**2, d paper: none for N = 1000000: P has no formula" in out.out
+
+
+def test_bounds_are_marked_and_a_measurement_says_its_whole_n(capsys):
+    argv = ("--dk", "64", "--level", "0.01", "--simulate", "--rel-tol", "0.5", "--statistic", "paper", "exact")
+    _, out = _run(capsys, *argv, "--kernel", "linear")
+    assert "at N = 2: " in out.out
+    _, out = _run(capsys, *argv, "--kernel", "linear", "relu", "--json", "-")
+    points = json.loads(out.out)["points"]
+    for p in points:
+        assert p["bounds"]["paper"] == "at most"
+        assert p["measured"]["n"] == 2
+        assert all(p["log_n"][name] == pytest.approx(math.log(2)) for name in p["bounds"])
+    assert points[-1]["log_n"]["exact"] == pytest.approx(math.log(2.24))
+    assert "exact" not in points[-1]["bounds"]
+
+
+def test_what_is_not_simulated_says_why(capsys):
+    argv = (
+        "--kernel",
+        "exp",
+        "--dk",
+        "4096",
+        "--tau",
+        "0.5",
+        "--statistic",
+        "typical",
+        "--keys",
+        "sphere",
+        "--simulate",
+    )
+    _, out = _run(capsys, *argv)
+    assert "not simulated: N above 200,000" in out.out
+    assert "> e^599" in out.out
+    _, out = _run(capsys, "--kernel", "linear", "--dk", "2", "--statistic", "paper", "--simulate")
+    assert "not simulated: no N exact" in out.out

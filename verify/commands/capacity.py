@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 STATISTICS = ("paper", "exact", "fixed_probe", "ratio_of_means", "typical")
 CONDENSING = ("exp", "solu")  # their condensation line is 2/tau²
 SIMULATED = range(2, 200_001)
-FEWEST = math.log(2) + 1e-9  # below, the level is not reached by any memory that interferes with itself
+FEWEST = math.log(2) + 1e-9  # at and below it, every memory that interferes with itself has more than the level
+WIDEST = 16384
 Points: TypeAlias = list[dict[str, Any]]
 
 
@@ -29,7 +30,7 @@ class Options:
 
     kernel: tuple[str, ...] = option(("linear", "exp"), help="names, or expressions in x, tau, d", many=True)
     dk: tuple[int, ...] = option(
-        (64, 256, 1024, 4096), help="widths d", parse=integer(1, 16384), many=True, metavar="D"
+        (64, 256, 1024, 4096), help="widths d", parse=integer(1, WIDEST), many=True, metavar="D"
     )
     n: tuple[int, ...] = option(
         (), help="find the width for so many pairs instead", parse=integer(2, 10**18), many=True, metavar="N"
@@ -41,7 +42,7 @@ class Options:
         ("paper", "exact", "typical"), help="which inverse SNR", choices=STATISTICS, many=True
     )
     temperature: bool = option(False, help="also find the temperature of largest capacity for the first width")
-    simulate: bool = option(False, help="also measure memories of the exact N (where that is at most 200,000)")
+    simulate: bool = option(False, help="also measure memories of the whole N next to the exact one (at most 200,000)")
     rel_tol: float = option(0.05, help="relative half-width at which a measurement stops", parse=real(0, open_low=True))
     max_seconds: float = option(10.0, help="time for one measurement", parse=real(0, open_low=True))
     seed: int = option(0, help="seed of the measurements", parse=integer(0))
@@ -95,47 +96,71 @@ def run(options: Options, session: Session) -> Finding:
 def _capacities(
     options: Options, kernels: list[Similarity], tau: Temperature, session: Session
 ) -> list[dict[str, Any]]:
-    from snr.capacity import log_pairs
+    from snr.capacity import capacity
 
     points: Points = []
     for kernel in kernels:
         for d in options.dk:
             session.progress(f"capacity of {kernel.name}, d = {d}")
             with blame("--kernel", kernel.name):
-                logs = {
-                    name: log_pairs(kernel, d, tau(d), options.level, name, options.keys) for name in options.statistic
-                }
+                asked = dict.fromkeys((*options.statistic, *(("exact",) if options.simulate else ())))
+                found = {name: capacity(kernel, d, tau(d), options.level, name, options.keys) for name in asked}
             point: dict[str, Any] = {"kernel": kernel.name, "d": d, "tau": tau(d), "keys": options.keys}
-            absent = [name for name, log in logs.items() if log is None]
-            why = _why_none(kernel, d, tau(d), options.keys, absent) if absent else {}
-            point |= {"level": options.level, "log_n": logs, "reasons": why}
+            point |= {"level": options.level, **_bounded({name: found[name].log for name in options.statistic})}
+            absent = {name: found[name].reason for name, log in point["log_n"].items() if log is None}
+            point["reasons"] = _why_none(kernel, d, tau(d), options.keys, absent) if absent else {}
             if options.simulate:
-                exact = logs.get("exact", log_pairs(kernel, d, tau(d), options.level, "exact", options.keys))
-                point["measured"] = _measured(options, kernel, d, tau(d), exact, len(points), session)
+                exact = found["exact"].log
+                point["not_simulated"] = _why_not_simulated(exact)
+                point["measured"] = None
+                if exact is not None and not point["not_simulated"]:
+                    point["measured"] = _measured(options, kernel, d, tau(d), exact, len(points), session)
             points.append(point)
     return points
 
 
-def _why_none(kernel: Similarity, d: int, tau: float, keys: str, absent: list[str]) -> dict[str, str]:
-    """Why a statistic has no number of pairs."""
+def _bounded(logs: dict[str, float | None]) -> dict[str, Any]:
+    """ln N by statistic, and where it is only a bound: "at most" ln 2, or "more than" the largest that is followed."""
+    from snr.capacity import LARGEST
+
+    bounds = {}
+    for name, log in logs.items():
+        if log is not None and log <= FEWEST:
+            logs, bounds[name] = logs | {name: math.log(2)}, "at most"
+        elif log == math.inf:
+            logs, bounds[name] = logs | {name: LARGEST}, "more than"
+    return {"log_n": logs, "bounds": bounds}
+
+
+def _why_none(kernel: Similarity, d: int, tau: float, keys: str, absent: dict[str, str]) -> dict[str, str]:
+    """Why a statistic has no number of pairs: in terms of the kernel that was given, or else the reason found."""
     from snr.predictions import predict
     from verify.capacity_point import reasons
 
-    found = reasons(kernel, predict(kernel, 2, d, tau, keys, typical="typical" in absent))
-    return {name: found.get(name, "it does not reach the level") for name in absent}
+    found = reasons(kernel, predict(kernel, 2, d, tau, keys, typical=False))
+    return {name: why if name == "typical" else found.get(name, why) for name, why in absent.items()}
+
+
+def _whole(log_n: float) -> int:
+    """The whole number of pairs next to N: at least two, or nothing interferes."""
+    return max(round(math.exp(log_n)), SIMULATED.start)
+
+
+def _why_not_simulated(log_n: float | None) -> str:
+    if log_n is None:
+        return "no N exact"
+    return f"N above {SIMULATED.stop - 1:,}" if log_n > 20 or _whole(log_n) not in SIMULATED else ""
 
 
 def _measured(
-    options: Options, kernel: Similarity, d: int, tau: float, log_n: float | None, point: int, session: Session
-) -> dict[str, Any] | None:
-    """The measured mean inverse SNR at the N where theory says it is the level; None where no memory of it fits."""
-    if log_n is None or log_n > 20 or round(math.exp(log_n)) not in SIMULATED:
-        return None
+    options: Options, kernel: Similarity, d: int, tau: float, log_n: float, point: int, session: Session
+) -> dict[str, Any]:
+    """The measured mean inverse SNR at the whole N next to the real one where theory says it is the level."""
     from snr.estimators import measure  # type: ignore[import-not-found]
     from snr.keys import Gaussian, Sphere  # type: ignore[import-not-found]
     from snr.stopping import MaxSeconds, RelTol  # type: ignore[import-not-found]
 
-    n = round(math.exp(log_n))
+    n = _whole(log_n)
     found = measure(
         kernel,
         n,
@@ -163,39 +188,51 @@ def _widths(options: Options, kernels: list[Similarity], tau: Temperature, sessi
                     for name in options.statistic
                 }
             point = {"kernel": kernel.name, "n": n, "tau": options.tau, "keys": options.keys, "level": options.level}
-            points.append(point | {"d": found})
+            why = {name: _why_no_width(kernel, tau(WIDEST), options, name) for name, d in found.items() if d is None}
+            points.append(point | {"d": found, "reasons": why})
     return points
 
 
-def count(log_n: float | None) -> str:
+def _why_no_width(kernel: Similarity, tau: float, options: Options, statistic: str) -> str:
+    from snr.capacity import capacity
+
+    widest = capacity(kernel, WIDEST, tau, options.level, statistic, options.keys)
+    return widest.reason if widest.log is None else f"d = {WIDEST} holds only N = {count(widest.log)}"
+
+
+def count(log_n: float | None, bound: str = "") -> str:
     """A number of pairs from its logarithm: digits while they mean something, then a power of ten."""
     if log_n is None:
         return "–"
-    if log_n <= FEWEST:
-        return "≤ 2"
-    if math.isinf(log_n):
-        return "beyond e^600"
-    return f"{math.exp(log_n):.4g}" if log_n < 23 else f"10^{log_n / math.log(10):.2f}"
+    if bound == "more than":
+        return f"> e^{log_n:.0f}"
+    digits = f"{math.exp(log_n):.4g}" if log_n < 23 else f"10^{log_n / math.log(10):.2f}"
+    return f"≤ {digits}" if bound else digits
 
 
 def _capacity_table(options: Options, points: Points) -> Table:
     columns = ["kernel", "d", "tau", *(f"N {name}" for name in options.statistic)]
     rows = []
     for p in points:
-        row = [p["kernel"], str(p["d"]), f"{p['tau']:.4g}", *(count(p["log_n"][name]) for name in options.statistic)]
+        row = [
+            p["kernel"],
+            str(p["d"]),
+            f"{p['tau']:.4g}",
+            *(count(log, p["bounds"].get(name, "")) for name, log in p["log_n"].items()),
+        ]
         if options.simulate:
-            row.append(_told(p["measured"]))
+            row.append(_told(p))
         rows.append(row)
     if options.simulate:
-        columns.append("SNR⁻¹ measured at N exact")
+        columns.append("mean SNR⁻¹ measured near N exact")
     return Table(f"Pairs at which SNR⁻¹ reaches {options.level:g}, {options.keys} keys", columns, rows)
 
 
-def _told(measured: dict[str, Any] | None) -> str:
-    if measured is None:
-        return "not simulated"
-    snr = measured["snr"]
-    return f"{snr['value']:.4g} [{snr['low']:.4g}, {snr['high']:.4g}]"
+def _told(point: dict[str, Any]) -> str:
+    if point["measured"] is None:
+        return f"not simulated: {point['not_simulated']}"
+    snr = point["measured"]["snr"]
+    return f"at N = {point['measured']['n']}: {snr['value']:.4g} [{snr['low']:.4g}, {snr['high']:.4g}]"
 
 
 def _width_table(options: Options, points: Points) -> Table:
@@ -203,7 +240,7 @@ def _width_table(options: Options, points: Points) -> Table:
         (p["kernel"], str(p["n"]), *("–" if p["d"][s] is None else str(p["d"][s]) for s in options.statistic))
         for p in points
     ]
-    title = f"Smallest width d ≤ 16384 that holds N pairs at SNR⁻¹ = {options.level:g}, {options.keys} keys"
+    title = f"Smallest width d ≤ {WIDEST} that holds N pairs at SNR⁻¹ = {options.level:g}, {options.keys} keys"
     return Table(title, ("kernel", "N", *(f"d {name}" for name in options.statistic)), rows)
 
 
@@ -218,9 +255,7 @@ def _fit_tables(options: Options, points: Points) -> list[Table]:
             known = [
                 (p["d"], p["log_n"][statistic])
                 for p in points
-                if p["kernel"] == name
-                and p["log_n"][statistic] is not None
-                and FEWEST < p["log_n"][statistic] < math.inf
+                if p["kernel"] == name and p["log_n"][statistic] is not None and statistic not in p["bounds"]
             ]
             if len({d for d, _ in known}) >= 3:
                 rows.append((name, statistic, *_fit(known, root=similarity(name).uses_tau)))
@@ -293,10 +328,18 @@ def _plot_temperatures(options: Options, curves: Points) -> None:
 
 def _summary(options: Options, points: Points) -> str:
     if options.n:
-        return "d is the smallest width whose capacity at the level is N or more; – means that none up to 16384 is."
-    lines = ["N is a real number."]
-    if any(log is not None and log <= FEWEST for p in points for log in p["log_n"].values()):
-        lines[0] += " ≤ 2: a single other pair makes more noise than the level."
+        lines = ["d is the smallest width whose capacity at the level is N or more."]
+        ns: dict[tuple[str, str, str], list[str]] = {}
+        for p in points:
+            for name, why in p["reasons"].items():
+                ns.setdefault((p["kernel"], name, why), []).append(str(p["n"]))
+        return "\n".join(
+            lines
+            + [f"{kernel}, d {name}: none for N = {', '.join(of)}: {why}." for (kernel, name, why), of in ns.items()]
+        )
+    lines = ["N is a real number, between whole numbers by interpolation."]
+    if any("at most" in p["bounds"].values() for p in points):
+        lines[0] += " ≤ 2: a single other pair makes as much noise as the level, or more."
     told: dict[tuple[str, str, str], list[str]] = {}
     for p in points:
         for name, why in p["reasons"].items():
@@ -320,6 +363,6 @@ def _plot(options: Options, points: Points) -> None:
         {"kernel": p["kernel"], "statistic": s, "d": p["d"], "log_n": p["log_n"][s]}
         for p in points
         for s in options.statistic
-        if p["log_n"][s] is not None and math.isfinite(p["log_n"][s])
+        if p["log_n"][s] is not None and s not in p["bounds"]
     ]
     save(draw_capacity({"rows": rows, "level": options.level}), options.plot)
