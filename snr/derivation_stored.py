@@ -90,13 +90,14 @@ def _effective(g: Similarity) -> list[Step]:
             sympy.Eq(sympy.Symbol("E g(X)^2/c^2"), kept * squared / trace**2),
         ),
         Step(
-            "With the effective dimension, between 1 (one direction) and d (isotropic):",
+            "With the effective dimension, for a law between 1 (one direction) and d (isotropic):",
             sympy.Eq(d_eff, trace**2 / squared),
         ),
         Step("P's N/d and N/(2d) become, with N − 1 pairs:", equation("effective", kept * (N - 1) / d_eff)),
         Step(
             "From the keys K = (k_1 … k_N)ᵀ: tr(C) is the mean of s_i, and tr(C²) the mean of (k_i·k_j)² over pairs "
-            "i ≠ j (with i = j it would be biased by about s²/N), which takes one matrix product:",
+            "i ≠ j (with i = j it would be biased by about s²/N), which takes one matrix product. Without bias it errs "
+            "to both sides: that of few keys may be so small that d_eff is above d, and it is 0 for orthogonal keys:",
             sympy.Eq(
                 squared,
                 (

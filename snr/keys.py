@@ -151,7 +151,8 @@ def effective_dimension(keys: Array) -> float:
     """d_eff = tr(C)²/tr(C²) of the second moment C of the law that keys [N, d] were drawn from.
 
     tr(C²) = E(k_i·k_j)² for two independent keys is estimated from pairs i ≠ j. The plug-in tr(Ĉ²) of Ĉ = Σ k kᵀ/N also
-    counts the pairs i = i, which adds about 1/N to 1/d_eff: at N = d it turns d into d/2. inf for orthogonal keys.
+    counts the pairs i = i, which adds about 1/N to 1/d_eff: at N = d it turns d into d/2. At least 1; above d
+    where few keys happen to be nearer to orthogonal than the law's are on average, and inf for orthogonal ones.
     """
     wide = keys.astype(np.float64)
     n = len(wide)

@@ -44,7 +44,12 @@ class StoredPredictions:
     covariance: float | None
     mean_and_covariance: float | None
     effective_dimension: float | None
-    d_eff: float  # averaged over heads
+    d_eff_heads: tuple[float, ...]
+
+    @property
+    def d_eff(self) -> float:
+        """Averaged over heads."""
+        return float(np.mean(self.d_eff_heads))
 
     def to_json(self) -> dict[str, float | None]:
         names = ("paper", "norms", "covariance", "mean_and_covariance", "effective_dimension")
@@ -77,7 +82,7 @@ def predict_stored(similarity: Similarity | str, keys: Stored, tau: float) -> St
         covariance=over_heads(lambda h: h.second),
         mean_and_covariance=over_heads(lambda h: h.second - h.first**2, lambda h: h.first),
         effective_dimension=_mean_of_logs(_effective(g, n, e).log for e in d_eff),
-        d_eff=float(np.mean(d_eff)),
+        d_eff_heads=tuple(d_eff),
     )
 
 

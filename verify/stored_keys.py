@@ -113,6 +113,7 @@ def _point(options: Options, session: Session, keys: Stored, g: Similarity, tau:
     predicted = predict_stored(g, keys, tau)
     logs: dict[str, float | None] = {name: getattr(predicted, name) for name in PREDICTIONS if name != "exact"}
     found = measured_json(measured)
+    found["notes"] += _above_width(predicted.d_eff_heads, keys)
     reasons = {name: why for name, why in ABSENT.items() if logs[name] is None}
     logs["exact"] = None
     if keys.heads * keys.n**2 <= MOST_PAIRS:
@@ -150,3 +151,15 @@ def _point(options: Options, session: Session, keys: Stored, g: Similarity, tau:
         **found,
         "judged": [vars(j) | {"ratio": ratio_of(j, measured)} for j in judged],
     }
+
+
+def _above_width(d_eff: tuple[float, ...], keys: Stored) -> list[str]:
+    """A note where an estimated effective dimension is one that no law of keys can have."""
+    above = [value for value in d_eff if value > keys.d * (1 + 1e-9)]
+    if not above:
+        return []
+    heads = f" in {len(above)} of {keys.heads} heads" if keys.heads > 1 else ""
+    return [
+        f"d_eff = {max(above):.4g} exceeds d = {keys.d}{heads}, as that of no law of keys does: tr(C²) is estimated "
+        f"without bias from the pairs of these {keys.n} keys, and came out too small. The exact sum needs no d_eff."
+    ]

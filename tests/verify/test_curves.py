@@ -6,7 +6,7 @@ import pytest
 from verify.capacity_point import measure_point
 from verify.report.curves import draw_curves, draw_ratios, draw_residuals
 from verify.report.exhibits.against_prediction import SHARED
-from verify.report.exhibits.capacity import draw_capacity
+from verify.report.exhibits.capacity import draw_capacity, draw_temperatures
 from verify.report.style import kernel_looks, series_looks
 from verify.report.svg import inline_svg
 
@@ -133,3 +133,32 @@ def test_the_legend_of_capacities_has_the_markers_of_the_curves():
     shown = {(h.get_color(), h.get_marker()) for h in axes.get_legend().legend_handles[:2]}
     assert shown == {(line.get_color(), line.get_marker()) for line in axes.lines}
     assert "no finite number" in draw_capacity({"rows": [], "level": 1.0}).axes[0].texts[0].get_text()
+
+
+def columns_of(legend):
+    """The entries of a legend of two columns, as it is drawn: the blanks that fill a column up left out."""
+    texts = [text.get_text() for text in legend.get_texts()]
+    half = (len(texts) + 1) // 2
+    return [[text for text in part if text] for part in (texts[:half], texts[half:])]
+
+
+@pytest.mark.parametrize("kernels", [["exp"], ["linear", "exp"], ["linear", "exp", "relu", "solu", "x**2"]])
+def test_kernels_and_statistics_have_a_column_each_in_the_legend(kernels):
+    statistics = ("paper", "exact", "typical")
+    rows = [{"kernel": k, "statistic": s, "d": 8, "log_n": 1.0} for k in kernels for s in statistics]
+    legend = draw_capacity({"rows": rows, "level": 1.0}).axes[0].get_legend()
+    assert columns_of(legend) == [kernels, ["P's formula", "exact mean", "typical (median)"]]
+    points = [measured(kernel="linear", d=d) for d in (4, 8)]
+    found = columns_of(draw_curves(points).axes[0].get_legend())
+    assert found[0] == ["linear"]
+    assert found[1][:3] == ["P's formula", "exact mean", "typical"]
+
+
+def test_what_is_shaded_is_in_the_legend():
+    rows = [{"statistic": "s", "tau": tau, "log_n/d": 0.5} for tau in (1.0, 2.0)]
+    for axes in (
+        draw_temperatures({"rows": rows, "d": 64}).axes[0],
+        draw_residuals([measured(kernel="linear", d=d) for d in (4, 8)]).axes[0],
+    ):
+        shaded = [patch.get_label() for patch in (*axes.collections, *axes.patches)]
+        assert set(shaded) & {text.get_text() for text in axes.get_legend().get_texts()}

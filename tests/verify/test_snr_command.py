@@ -166,7 +166,25 @@ def test_the_derivation_for_stored_keys_shows_the_effective_dimension(capsys, tm
         assert status == 0
         assert f"R_effective = {formula}" in out
         assert "d_eff = tr(C)**2/tr(C^2)" in out
+        assert "for a law between 1 (one" in out
+        assert "d_eff is above d" in " ".join(out.split())
     assert run(capsys, "--derive", "--keys", str(tmp_path / "none.npy"))[0] == 2
+
+
+@pytest.mark.parametrize(("heads", "told"), [((1.0,), True), ((1.0, 0.0), True), ((0.0,), False)])
+def test_an_effective_dimension_above_the_width_is_noted(capsys, tmp_path, heads, told):
+    """Two keys of d = 3 at a cosine of 1/4 in a head (d_eff = 16), or of 1 (d_eff = 1)."""
+    import numpy as np
+
+    apart = [[1.0, 0.0, 0.0], [0.25, math.sqrt(15) / 4, 0.0]]
+    np.save(tmp_path / "keys.npy", np.array([apart if h else [apart[0]] * 2 for h in heads]))
+    argv = ("--kernel", "linear", "--keys", str(tmp_path / "keys.npy"), "--rel-tol", "0.5", "--json", "-")
+    _, out, _ = run(capsys, *argv)
+    (point,) = json.loads(out)["points"]
+    notes = [note for note in point["notes"] if "exceeds d = 3" in note]
+    assert len(notes) == told
+    assert all("d_eff = 16 " in note for note in notes)
+    assert all(("in 1 of 2 heads" in note) == (len(heads) > 1) for note in notes)
 
 
 @pytest.mark.parametrize("kernel", ["max(0,x-300)", "exp(exp(x))", "tanh(x-20)+1", "abs(x)**-0.49", "exp(-exp(x))"])

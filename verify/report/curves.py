@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
 from verify.capacity_notes import EXACT, STATISTIC
-from verify.report.style import BLACK, Look, kernel_looks, new_figure, series_looks
+from verify.report.style import BLACK, Look, kernel_looks, new_figure, series_looks, two_columns
 from verify.report.svg import name_points
 
 Point = Mapping[str, Any]
@@ -64,7 +65,7 @@ def draw_curves(points: Sequence[Point]) -> Figure:
     axes.set_ylabel(_what(points))
     _say_if_empty(axes)
     handles, labels = _handles(looks, lines, points[0]["statistic"], arrows=any(arrows), marked=len(looks) > 1)
-    _legend(figure, axes, handles, labels, inside=len(looks) <= INSIDE - 2)
+    _legend(figure, axes, handles, labels, len(looks), inside=len(looks) <= INSIDE - 2)
     return figure
 
 
@@ -229,7 +230,7 @@ def _columns(points: Sequence[Point], lines: Mapping[str, tuple[Any, str]]) -> F
     if not alone:
         axes.set_xlabel(f"in each column: {'; '.join(_names_measured(points[0]).values())}")
         handles, labels = _handles(list(looks.items()), _with_values(points, lines), p["statistic"], arrows=arrows)
-        _legend(figure, axes, handles, labels, inside=False)
+        _legend(figure, axes, handles, labels, len(looks), inside=False)
     return figure
 
 
@@ -303,10 +304,12 @@ def _handles(
     return handles, labels
 
 
-def _legend(figure: Figure, axes: Axes, handles: list[Any], labels: list[str], *, inside: bool) -> None:
+def _legend(figure: Figure, axes: Axes, handles: list[Any], labels: list[str], series: int, *, inside: bool) -> None:
+    """series: how many of the handles tell series; inside, they have a column of their own."""
     look: dict[str, Any] = {"handler_map": {tuple: HandlerTuple(None)}, "fontsize": "small", "handlelength": 2.6}
     if inside:
-        axes.legend(handles, labels, ncols=2, **look)
+        entries = list(zip(handles, labels))
+        axes.legend(*two_columns(entries[:series], entries[series:]), ncols=2, **look)
     else:
         figure.legend(handles, labels, loc="outside right upper", **look)
 
@@ -349,10 +352,10 @@ def _ratios(axes: Axes, curve: Sequence[Point], axis: str, series: str, look: Lo
 
 
 def draw_residuals(points: Sequence[Point]) -> Figure:
-    """(measured − exact mean) in half-widths of the measured 99 % interval: between −1 and 1 the interval holds it."""
+    """(measured − exact mean) in half-widths of the measured interval: between −1 and 1 the interval holds it."""
     axis = _varied(points)
     figure, axes = new_figure(height=3.2)
-    axes.axhspan(-1, 1, color=BLACK, alpha=0.08, linewidth=0)
+    inside = axes.axhspan(-1, 1, color=BLACK, alpha=0.08, linewidth=0, label="the interval holds the exact mean")
     curves = _curves(points, axis)
     looks = _series_looks(curves, axis)
     for i, (curve, (series, look)) in enumerate(zip(curves.values(), looks)):
@@ -367,13 +370,14 @@ def draw_residuals(points: Sequence[Point]) -> Figure:
     axes.set_xlabel(AXES[axis])
     axes.set_ylabel("(measured − exact) / half-width")
     axes.set_ylim(-2, 2)
-    _legend_series(axes, looks)
+    _legend_series(axes, looks, inside)
     return figure
 
 
-def _legend_series(axes: Axes, looks: Sequence[tuple[str, Look]]) -> None:
+def _legend_series(axes: Axes, looks: Sequence[tuple[str, Look]], *others: Artist) -> None:
+    """others: artists with a label of their own."""
     handles = [Line2D([], [], color=k.colour, marker=k.marker, linewidth=0, label=name) for name, k in looks]
-    axes.legend(handles=handles, fontsize="small")
+    axes.legend(handles=[*handles, *others], fontsize="small")
 
 
 def _finite(value: Any) -> float:

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from verify.records import write_whole
 
@@ -51,6 +52,17 @@ def kernel_looks(kernels: Sequence[str]) -> dict[str, Look]:
     others = [k for k in names if k not in found]
     found |= {k: Look(colours[i % len(colours)], markers[i % len(markers)]) for i, k in enumerate(others)}
     return {k: found[k] for k in names}
+
+
+def two_columns(first: Sequence[tuple[Any, str]], second: Sequence[tuple[Any, str]]) -> tuple[list[Any], list[str]]:
+    """Handles and labels of a legend with ncols=2 that has each list in a column of its own.
+
+    A legend fills its columns in turn and evenly, so that the shorter list is filled up with blanks.
+    """
+    length = max(len(first), len(second))
+    blank = (Line2D([], [], linestyle="none"), "")
+    entries = [entry for column in (first, second) for entry in (*column, *[blank] * (length - len(column)))]
+    return [handle for handle, _ in entries], [label for _, label in entries]
 
 
 _UNDATED: dict[str, Any] = {"Date": None}

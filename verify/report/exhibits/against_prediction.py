@@ -90,15 +90,15 @@ def headline(numbers: dict[str, Any]) -> str:
     inside = sum(r["low"] <= 1 <= r["high"] for r in exact)
     return (
         f"The paper’s closed forms miss the mean inverse SNR of Gaussian keys by up to a factor {worst:.3g} "
-        f"({point['kernel']}, d = {point['d']}); the exact ones lie in {inside} of {len(exact)} measured 99 % "
-        "intervals."
+        f"({point['kernel']}, d = {point['d']}); the exact ones lie in {inside} of {len(exact)} measured, "
+        "asymptotic 99 % intervals."
     )
 
 
 CAPTION = (
     "Inverse SNR ‖r‖²/(c²‖v‖²) of vectors recalled from actual memories. Filled marks: the mean over memories with its "
-    "99 % interval (importance-sampled where the law of the keys allows it); open marks: the median over recalls. "
-    "Solid lines are the exact mean for Gaussian keys, dotted ones the paper’s closed forms (a probe of fixed norm "
+    "asymptotic 99 % interval (importance-sampled where the law of the keys allows it); open marks: the median over "
+    "recalls. Solid lines are the exact mean for Gaussian keys, dotted ones the paper’s closed forms (a probe of fixed norm "
     "√d), dashed ones the typical value; small marks on a line tell its series. The second view divides the measured "
     "mean by each formula, the third shows what is left beside the exact mean in half-widths of the interval."
 )

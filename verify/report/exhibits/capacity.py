@@ -50,7 +50,7 @@ def draw_capacity(numbers: dict[str, Any]) -> Figure:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    from verify.report.style import BLACK, kernel_looks, new_figure
+    from verify.report.style import BLACK, kernel_looks, new_figure, two_columns
     from verify.report.svg import name_points
 
     figure, axes = new_figure()
@@ -86,8 +86,10 @@ def draw_capacity(numbers: dict[str, Any]) -> Figure:
             for k in looks.values()
         ]
         handles.append(tuple(marks[:3]) if s == "typical" else Line2D([], [], color=BLACK, linestyle=STYLES[s]))
-    labels = kernels + [NAMES[s] for s in statistics]
-    axes.legend(handles, labels, handler_map={tuple: HandlerTuple(None)}, fontsize=7, ncols=2, handlelength=2.6)
+    named, dashes = list(zip(handles, kernels)), list(zip(handles[len(kernels) :], (NAMES[s] for s in statistics)))
+    axes.legend(
+        *two_columns(named, dashes), handler_map={tuple: HandlerTuple(None)}, fontsize=7, ncols=2, handlelength=2.6
+    )
     if not rows:
         axes.text(0.5, 0.5, "no finite number of pairs", transform=axes.transAxes, ha="center")
     return figure
@@ -139,7 +141,8 @@ def draw_temperatures(numbers: dict[str, Any]) -> Figure:
     taus = sorted({r["tau"] for r in rows})
     line = [2 / t**2 for t in taus]
     axes.plot(taus, line, color=ORANGE, linewidth=1.2, label="condensation line 2/tau², Gaussian keys")
-    axes.fill_between(taus, 0, line, color=ORANGE, alpha=0.08, linewidth=0)
+    condensed = "condensed (Gaussian keys): one rare key carries the mean"
+    axes.fill_between(taus, 0, line, color=ORANGE, alpha=0.12, linewidth=0, label=condensed)
     axes.set(xscale="log", ylim=(0, 1.3), xlabel="temperature tau", ylabel="(ln N)/d at SNR⁻¹ = 1")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.legend(fontsize=7)
