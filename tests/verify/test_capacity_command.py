@@ -5,6 +5,7 @@ import pytest
 
 from snr.predictions import predict
 from verify.cli import main
+from verify.report.exhibits import capacity
 
 
 def _run(capsys, *arguments):
@@ -82,11 +83,15 @@ def test_bad_input_gets_one_line(capsys, option, value, why):
     assert why in out.err
 
 
-def test_the_temperature_is_drawn_with_the_condensation_line(capsys, tmp_path):
+def test_the_temperature_is_drawn_with_the_condensation_line(capsys, tmp_path, monkeypatch):
+    drawn = []
+    draw = capacity.draw_temperatures
+    monkeypatch.setattr(capacity, "draw_temperatures", lambda numbers: drawn.extend(numbers["rows"]) or draw(numbers))
     path = tmp_path / "t.svg"
     argv = ["capacity", "--kernel", "exp", "--dk", "16", "--temperature", "--statistic", "paper", "--plot", str(path)]
     assert main(argv) == 0
     assert "condensation line" in path.read_text()
+    assert min(row["log_n/d"] for row in drawn) * 16 > math.log(2)  # a bound is not drawn as a value
 
 
 def test_a_level_below_two_pairs_is_said_and_not_fitted(capsys):

@@ -303,7 +303,7 @@ def _temperature_table(
             curves += [
                 {"kernel": kernel.name, "statistic": words, "tau": t, "log_n/d": y / d}
                 for t, y in zip(best.taus, best.log_ns)
-                if y is not None and math.isfinite(y)
+                if y is not None and FEWEST < y < math.inf
             ]
             edge = " (coldest tried)" if best.tau == best.taus[0] else ""
             line = condensation_line(kernel, d, best.tau, "sphere" if keys == "sphere" else "gaussian")

@@ -98,9 +98,9 @@ def headline(numbers: dict[str, Any]) -> str:
 CAPTION = (
     "Inverse SNR ‖r‖²/(c²‖v‖²) of vectors recalled from actual memories. Filled marks: the mean over memories with its "
     "asymptotic 99 % interval (importance-sampled where the law of the keys allows it); open marks: the median over "
-    "recalls. Solid lines are the exact mean for Gaussian keys, dotted ones the paper’s closed forms (a probe of fixed norm "
-    "√d), dashed ones the typical value; small marks on a line tell its series. The second view divides the measured "
-    "mean by each formula, the third shows what is left beside the exact mean in half-widths of the interval."
+    "recalls. Solid lines are the exact mean for Gaussian keys, dotted ones the paper’s closed forms (a probe of fixed "
+    "norm √d), dashed ones the typical value; small marks on a line tell its series. The second view divides the "
+    "measured mean by each formula, the third shows what is left beside the exact mean in half-widths of the interval."
 )
 VIEWS = (("measured / predicted", ratios), ("residuals", residuals))
 RARE = " At small τ the mean is carried by rare draws, and the median lies orders of magnitude below it."

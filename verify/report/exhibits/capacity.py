@@ -120,7 +120,7 @@ def temperatures(quick: bool) -> dict[str, Any]:
     for label, statistic, keys in settings:
         for tau in taus:
             log_n = log_pairs(kernel, d, tau, 1.0, statistic, keys)
-            if log_n is not None and math.isfinite(log_n):
+            if log_n is not None and math.log(2) < log_n < math.inf:  # at and below ln 2 it is but a bound
                 rows.append({"statistic": label, "tau": tau, "log_n/d": log_n / d})
     return {"rows": rows, "d": d}
 

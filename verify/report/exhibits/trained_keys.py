@@ -92,9 +92,9 @@ EXHIBITS = (
         caption=(
             "384 keys of a trained feed-forward layer, scaled to norm √d and recalled with every stored key; random "
             "values (mean of ratio; the asymptotic 99 % interval is over the values and smaller than the marks). "
-            "Linear and ReLU: P's N/d and N/(2d) are too small because the keys use fewer directions than d and lean to one side; a "
-            "Gaussian with the measured mean and covariance is right. Exp: near twins carry the noise, and a Gaussian "
-            "has none."
+            "Linear and ReLU: P's N/d and N/(2d) are too small because the keys use fewer directions than d and lean "
+            "to one side; a Gaussian with the measured mean and covariance is right. Exp: near twins carry the noise, "
+            "and a Gaussian has none."
         ),
         command="python -m verify claims --only P-2.1-trained",
         compute=compute,
