@@ -151,7 +151,7 @@ class Table:
             where = float(points[varying[0] if varying else 0][left][0])
             raise Cancels(f"its terms cancel near x = {where:.3g}, and at too many points to use more digits there")
         for i in np.flatnonzero(left):
-            new_sign[i], new_log[i] = self._precise([float(p[i]) for p in points]) or (new_sign[i], new_log[i])
+            new_sign[i], new_log[i] = self.precise([float(p[i]) for p in points]) or (new_sign[i], new_log[i])
         sign, log = np.array(sign, dtype=float), np.array(log, dtype=float)
         sign[lost], log[lost] = new_sign, new_log
         return sign, log
@@ -186,7 +186,7 @@ class Table:
         side = 1.0 if cell % 2 else -1.0
         checks = np.array([-0.97, -0.31, 0.42, 0.98])
         at = side * np.exp(low + (high - low) * (np.concatenate([checks, _NODES]) + 1) / 2)
-        found = [self._precise([*fixed[:axis], float(x), *fixed[axis:]]) for x in at]
+        found = [self.precise([*fixed[:axis], float(x), *fixed[axis:]]) for x in at]
         signs = {f[0] for f in found if f is not None}
         if None in found or len(signs) != 1:
             return None
@@ -198,7 +198,7 @@ class Table:
             return None
         return signs.pop(), known
 
-    def _precise(self, point: list[float]) -> tuple[float, float] | None:
+    def precise(self, point: list[float]) -> tuple[float, float] | None:
         """(sign, log |value|) at a point, with digits until two evaluations agree; 0 where there is nothing after all
         of them, None where it cannot be had."""
         before, start = None, time.thread_time()

@@ -21,7 +21,7 @@ from snr.kinks import kinks
 from snr.quadrature import NEGLIGIBLE, LogIntegral, log_integral, peak
 from snr.similarity import Similarity
 from snr.singular import LOWEST, Singular, integral_with_centres, singular_points
-from snr.zeros import smallest_reliable, vanishing
+from snr.zeros import signal, smallest_reliable, vanishing
 
 Array = Any
 TOLERANCE = 1e-10
@@ -177,7 +177,7 @@ def condensation_line(similarity: Similarity, d: float, tau: float, keys: str = 
 
 def fixed_probe(similarity: Similarity, d: float, tau: float) -> Expectation:
     """E[g(X)²]/g(d)² with X ~ N(0, d)."""
-    sign, log_signal = similarity.sign_and_log(float(d), tau, d)
+    sign, log_signal = signal(similarity, d, tau)
     if sign == 0:
         return Expectation(math.inf, reason=f"no signal: g({d:g}) = 0")
     if np.isposinf(log_signal):
@@ -190,7 +190,7 @@ def fixed_probe(similarity: Similarity, d: float, tau: float) -> Expectation:
 
 def sphere_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
     """E[g(dT)²]/g(d)² with T the cosine of two random directions in R^d, d ≥ 1."""
-    sign, log_signal = similarity.sign_and_log(float(d), tau, d)
+    sign, log_signal = signal(similarity, d, tau)
     if sign == 0:
         return Expectation(math.inf, reason=f"no signal: g({d:g}) = 0")
     if np.isposinf(log_signal):
@@ -248,7 +248,7 @@ def gaussian_mean(similarity: Similarity, d: float, tau: float) -> Expectation:
     """E over s ~ χ²_d of E[g(X)² | s]/g(s)², X ~ N(0, s)."""
     zero = vanishing(similarity, d, tau)
     if zero is not None:
-        return Expectation(math.inf, reason=f"the signal g(‖k‖²) vanishes at ‖k‖² = {zero:.6g}")
+        return Expectation(math.inf, reason=f"the signal g(‖k‖²) vanishes {zero}")
     if np.isposinf(log_second_moment(similarity, float(d), tau, d, closed=False)[0][0]):
         return Expectation(math.inf, reason=_NO_MOMENT)
     return _over_norms(similarity, d, tau, _Ratio(similarity, d, tau, noise=True, signal=-2))
@@ -315,6 +315,22 @@ class _Ratio:
         weight = np.exp(height - height.max())
         return float(np.sum(weight * error) / np.sum(weight))
 
+    def divergence(self, below: float, above: float) -> float | None:
+        """The s from which E[g(X)² | s] is infinite, between an s where it is not and one where it is, by bisection.
+
+        None where g does not grow like e^{c x²}, so that no s is the border: how far out one looks would decide.
+        """
+        for _ in range(60):
+            middle = math.sqrt(below * above)
+            if np.isfinite(self._rough_noise(np.array([middle]))[0]):
+                below = middle
+            else:
+                above = middle
+        x = math.sqrt(below) * np.outer([1e6, 1e13], [-1.0, 1.0])
+        with np.errstate(all="ignore"):
+            curvature = (2 * self.similarity.sign_and_log(x, self.tau, self.d)[1] / x**2 * below).max(axis=1)
+        return below if np.all(np.abs(curvature - 0.5) < 1e-4) else None
+
     def _rough_noise(self, s: Array) -> Array:
         """The inner integrand's largest value: right up to a few nats, enough to find peaks and ends."""
         v = s.ravel()
@@ -352,23 +368,26 @@ def _over_norms(similarity: Similarity, d: float, tau: float, integrand: _Ratio)
         heights = rough(scan, np.zeros((1, 1), dtype=int))[0]
         slope = float((heights[1] - heights[0]) / (scan[0, 1] - scan[0, 0]))
         finite = np.isfinite(heights[:2]).all()
-        where, top, width = peak(rough, scan)
+        peak_at, top, width = peak(rough, scan)
     if np.isnan(heights).any() or np.isposinf(heights).any():
         bad = d * math.exp(scan[0][np.isnan(heights) | np.isposinf(heights)][0])
         if integrand.noise and np.isfinite(integrand._rough_noise(np.array([bad]))[0]):
-            return Expectation(math.inf, reason=f"long keys: from ‖k‖² = {bad:.3g} on 1/g(‖k‖²)² outgrows any density")
-        return Expectation(math.inf, reason=f"E[g(X)^2] diverges from ‖k‖² = {bad:.3g} on: g grows too fast")
+            return Expectation(math.inf, reason="long keys: 1/g(‖k‖²)² outgrows any density")
+        start = integrand.divergence(d, bad) if integrand.noise else None
+        where = "for long keys" if start is None else f"from ‖k‖² = {start:.4g} on"
+        return Expectation(math.inf, reason=f"E[g(X)^2] diverges {where}: g grows too fast")
     # where g loses digits near 0 the scan starts higher, and the slope has not settled to its limit yet
     if finite and slope < (1e-9 if deepest < -300 else 1e-2):
-        return Expectation(math.inf, reason=f"short keys: the integrand grows like s^{slope:.3g}/s as s → 0, d = {d:g}")
-    if heights[-1] >= top[0] - NEGLIGIBLE or where[0] > _FAR - 8:
+        power = f"grows like s^{round(slope, 3) + 0.0:g}/s" if deepest < -300 else "is not integrable"
+        return Expectation(math.inf, reason=f"short keys: the integrand {power} as s → 0, d = {d:g}")
+    if heights[-1] >= top[0] - NEGLIGIBLE or peak_at[0] > _FAR - 8:
         return Expectation(math.inf, reason="long keys: the noise outgrows the signal and the density as s → ∞")
     high = heights >= top[0] - NEGLIGIBLE - 15
-    index = np.flatnonzero(high) if high.any() else np.array([int(np.searchsorted(scan[0], where[0]))])
+    index = np.flatnonzero(high) if high.any() else np.array([int(np.searchsorted(scan[0], peak_at[0]))])
     low = float(scan[0][max(index[0] - 1, 0)])
     up = float(scan[0][min(index[-1] + 1, scan.shape[1] - 1)])
     steps = np.array([-12, -6, -3, -1, 0, 1, 3, 6, 12.0])
-    edges = np.concatenate([np.linspace(low, up, 12), where[0] + width[0] * steps])
+    edges = np.concatenate([np.linspace(low, up, 12), peak_at[0] + width[0] * steps])
     edges = np.unique(np.clip(edges, low, up))
     corners = kinks(similarity, tau, d, d * math.exp(up))
     breaks = np.log(corners[corners > 0] / d)[None, :]

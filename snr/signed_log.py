@@ -18,6 +18,10 @@ from snr.cancellation import Table, without_cancellation
 from snr.special import NUMERIC, Conjugated, Expm1, Phi, Repeated
 
 LOST = -9.0  # nats by which a sum may fall below its terms before it is looked up: 1e-12 is left of its digits
+NEAR, FAR = 1e-12, 1e8  # a sine below NEAR times its argument is mostly the argument's rounding; looked at up to FAR
+FEW = (
+    64  # such points that are evaluated with more digits; many are no exact zeros, and each is as good as its argument
+)
 Signed = tuple[Any, Any]  # sign in {-1, 0, 1} and log |value|, arrays or scalars that broadcast
 
 
@@ -98,8 +102,31 @@ def _compile(expression: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Node:
         case sympy.sinh():
             z = _value_node(expression.args[0], symbols)
             return lambda v: (np.sign(z(v)), np.abs(z(v)) + np.log(-np.expm1(-2 * np.abs(z(v)))) - np.log(2))
+        case sympy.sin() | sympy.cos() | sympy.tan():
+            return _trigonometric(expression, symbols)
     value = _value_node(expression, symbols)
     return lambda v: _of_value(value(v))
+
+
+def _trigonometric(expression: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Node:
+    """Sine, cosine or tangent; close to a zero or a pole from more digits: cos(pi*x/2) is 0 at 1 and not 6e-17."""
+    value, argument = _value_node(expression, symbols), _value_node(expression.args[0], symbols)
+    table: list[Table] = []
+
+    def node(values: tuple[Any, ...]) -> Signed:
+        found, z = value(values), np.abs(argument(values))
+        sign, log = _of_value(found)
+        near = np.where(z < FAR, NEAR * z, 0.0)
+        lost = np.asarray(np.abs(found) < near)
+        if isinstance(expression, sympy.tan):
+            lost = lost | (np.abs(found) * near > 1)
+        if not 0 < lost.sum() <= FEW:
+            return sign, log
+        if not table:
+            table.append(Table(expression, symbols))
+        return table[0].correct(values, lost, np.broadcast_to(sign, lost.shape), np.broadcast_to(log, lost.shape))
+
+    return node
 
 
 def _value_node(expression: sympy.Expr, symbols: tuple[sympy.Symbol, ...]) -> Callable[[tuple[Any, ...]], Any]:

@@ -64,6 +64,10 @@ class SumLaw:
     dominance: Array
 
 
+class Steps(ArithmeticError):
+    """The law of the sum is too steep somewhere for the inversion of its transform."""
+
+
 # --- the law of log W ---
 
 
@@ -166,7 +170,7 @@ def _lattice(law: Points) -> _Lattice:
 def sum_law(law: Points, dominance: bool = False) -> SumLaw:
     """The law of the sum of n − 1 draws from `law`; the dominance is left at 1 unless it is asked for.
 
-    Raises ArithmeticError where W takes single values with positive probability (other than 0) and few terms leave S as
+    Raises Steps where W takes single values with positive probability (other than 0) and few terms leave S as
     coarse: the inversion smooths over steps.
     """
     live = (law.log > -np.inf) & (law.mass > 0)
@@ -182,7 +186,7 @@ def sum_law(law: Points, dominance: bool = False) -> SumLaw:
     else:
         found = _inverted(law, silent, largest, dominance)
     if found.log[-1] - found.log[0] > COARSE and _steps(law) > 0.01:
-        raise ArithmeticError("g takes single values with positive probability, and so few terms give S a law in steps")
+        raise Steps("g takes single values with positive probability, and so few terms give S a law in steps")
     return found
 
 
@@ -345,7 +349,7 @@ def _inverted(law: Points, silent: float, largest: Array, dominance: bool) -> Su
 def _three_moments(total: _Sum, law: _Lattice, limit: int) -> SumLaw:
     """Cornish–Fisher quantiles of a nearly constant sum, from the terms that are not larger than it.
 
-    Raises ArithmeticError where the sum is not nearly constant, so that its steep law has steps.
+    Raises Steps where the sum is not nearly constant, so that its steep law has steps.
     """
     w = np.exp(STEP * (np.arange(len(law.mass)) - limit))[: limit + 1]
     mass = law.mass[: limit + 1]
@@ -353,7 +357,7 @@ def _three_moments(total: _Sum, law: _Lattice, limit: int) -> SumLaw:
     variance = max(second - first * (first / total.pairs), 0.0)
     spread = math.sqrt(variance)
     if spread > NARROW * first:
-        raise ArithmeticError("the law of the noise has steps that the inversion of its transform does not resolve")
+        raise Steps("the law of the noise has steps that the inversion of its transform does not resolve")
     central = third - 3 * second * (first / total.pairs) + 2 * first * (first / total.pairs) ** 2
     skew = central / spread**3 if spread > 1e-4 * first else 0.0  # below it, rounding is all there is
     z = ndtri(LEVELS)

@@ -27,7 +27,8 @@ from scipy.special import gammaincinv, ndtr, ndtri
 
 from snr.keys import VALUES
 from snr.similarity import Similarity
-from snr.sum_law import LEVELS, SumLaw, check_not_between, gaussian_points, sphere_points, sum_law
+from snr.sum_law import LEVELS, Steps, SumLaw, check_not_between, gaussian_points, sphere_points, sum_law
+from snr.zeros import pole, signal
 
 Array = Any
 MAX_LOG_N = 600.0
@@ -142,6 +143,21 @@ def recall_law(
         raise ValueError(f"n = {n:g}: expected at least 2 and below e^{MAX_LOG_N:.0f}")
     if values not in VALUES or (d_v is not None and d_v < 1):
         raise ValueError(f"values {values!r} of width {d_v}: expected one of {', '.join(VALUES)}, of width at least 1")
+    try:
+        return _recall_law(similarity, n, d, tau, keys, d_v, values)
+    except Steps as error:
+        on_sphere = keys == "sphere" or similarity.cosine
+        at = pole(similarity, d, tau, float(d) if on_sphere else 7 * math.sqrt(d))
+        if at is None:
+            raise
+        raise ArithmeticError(
+            f"g has a pole near x = {at:.4g}, beside which the law of the noise is not resolved"
+        ) from error
+
+
+def _recall_law(
+    similarity: Similarity, n: float, d: float, tau: float, keys: str, d_v: int | None, values: str
+) -> RecallLaw:
     pairs = float(n - 1)
     fixed = values != "gaussian" and d_v is not None
     if keys == "sphere" or similarity.cosine:
@@ -156,8 +172,10 @@ def recall_law(
         laws = _interpolated(np.log(few), laws, np.log(norms))
     silent = np.array([law.silent for law in laws])
     tables, dominance = np.array([law.log for law in laws]), np.array([law.dominance for law in laws])
-    sign, log_signal = similarity.sign_and_log(norms, tau, d)
-    if len(norms) > 1:
+    if len(norms) == 1:
+        sign, log_signal = (np.array([part]) for part in signal(similarity, d, tau))
+    else:
+        sign, log_signal = similarity.sign_and_log(norms, tau, d)
         check_not_between(log_signal)
     with np.errstate(invalid="ignore"):
         tables = np.where(sign == 0, np.inf, tables.T - 2 * log_signal).T
