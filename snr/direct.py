@@ -25,6 +25,8 @@ from snr.spec import Looks, Spec, affordable, memories_per_batch, stream
 Array = NDArray[Any]
 
 POOL = 1 << 21  # recalls kept for the median
+KNOWN = 0.02  # half the relative width of the median's interval that suffices beside another estimate of the mean
+PATIENCE = 4  # times the target of the confidence sequence, after which a check by the mean is given up
 
 
 def direct_batch(spec: Spec, seed: int, point: int) -> Callable[[int], Recalled]:
@@ -95,6 +97,7 @@ class Direct:
         alike = not isinstance(spec.keys, Stored)
         self.ratio, self.noise, self.signal = Draws(alike), Draws(alike), Draws(alike)
         self.pool: list[Array] = []
+        self.given_up = False
         self.pooled = 0
 
     def add(self, recalled: Recalled) -> None:
@@ -112,6 +115,12 @@ class Direct:
     def tracked(self) -> Scaled:
         """The estimate whose width decides when to stop: the median where the mean cannot be had."""
         return self.median() if self.spec.statistic == "median" or self.hopeless else self.mean()
+
+    def resigned(self) -> bool:
+        """Whether the mean has no upper end after so many memories, and the median, all that is left, is known well."""
+        if not self.hopeless and self.ratio.count >= PATIENCE * self.target:
+            self.hopeless = self.given_up = math.isinf(self.mean().estimate.high)
+        return self.given_up and self.median().estimate.relative_half_width <= KNOWN
 
     def median(self) -> Scaled:
         spec, groups = self.spec, np.concatenate(self.pool)

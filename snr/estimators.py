@@ -49,9 +49,10 @@ def measure(
     similarity: a Similarity, or its name or expression in x, tau, d. keys: a law (default Gaussian) or stored keys,
     whose n and d must be the ones given. heads: split the width into that many memories of width d/heads and average
     over them. probes: recall only that many stored keys of each memory (default all up to 8192, else 1024). d_v: width
-    of the values (default the keys' width). stop: see snr.stopping; half of its seconds goes to the importance-sampled
-    estimate. cross_check: stops the direct estimate where there is an importance-sampled one that it only checks
-    (default: the same rule, timed from the start). progress is called with the current estimate.
+    of the values (default the keys' width). stop: see snr.stopping, timed from the start; half of its seconds goes to
+    the importance-sampled estimate. cross_check: stops the direct estimate where there is an importance-sampled one
+    that it only checks (default: the same rule); the check is given up where the mean's tail does not settle. progress
+    is called with the current estimate.
 
     Raises ValueError for values out of range.
     """
@@ -68,30 +69,34 @@ def measure(
         with in_order(lambda batch: weighted.batch(seed, point, batch)) as batches:
             for drawn in batches:
                 weighted.add(drawn)
-                if not weighted.looks.due():
+                late = stop.overdue(2 * (time.monotonic() - start))
+                if not weighted.looks.due(last=late):
                     continue
                 scaled["importance"], tails["importance"] = weighted.estimate()
-                if progress:
+                if progress and not late:  # a look that the clock caused is no part of the run that others can repeat
                     progress(scaled["importance"].plain)
-                if stop.reached(Progress(scaled["importance"].estimate, 2 * (time.monotonic() - start))):
+                if late or stop.reached(Progress(scaled["importance"].estimate, 2 * (time.monotonic() - start))):
                     break
         if math.isinf(scaled["importance"].estimate.high):
             flags["self-check"] = (
                 "The importance weights failed their own check (effective size, tail) or the time was too short: that "
                 "interval is Markov's bound."
             )
-    if cross_check is not None and "importance" in scaled:
-        stop, start = cross_check, time.monotonic()
+    checks = cross_check is not None and "importance" in scaled
+    if cross_check is not None and checks:
+        stop = cross_check
     direct = Direct(spec, reach, hopeless="unreached" in flags or hopeless)
     with in_order(direct_batch(spec, seed, point)) as batches:
         for recalled in batches:
             direct.add(recalled)
-            if not direct.looks.due():
+            late = stop.overdue(time.monotonic() - start)
+            if not direct.looks.due(last=late):
                 continue
+            resigned = checks and math.isfinite(scaled["importance"].estimate.high) and direct.resigned()
             tracked = direct.tracked()
-            if progress:
+            if progress and not late:
                 progress(tracked.plain)
-            if stop.reached(Progress(tracked.estimate, time.monotonic() - start)):
+            if late or resigned or stop.reached(Progress(tracked.estimate, time.monotonic() - start)):
                 break
     scaled["mean"], scaled["median"] = direct.mean(), direct.median()
     tails["mean"] = direct.tail()

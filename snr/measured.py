@@ -51,7 +51,7 @@ class Measured:
     flags: short words for machines, among
       "condensed"    ln N is below the line under which one rare key carries the noise: mean and median part
       "unreached"    the direct simulation has not seen what carries the mean: its interval is only Markov's bound
-      "diverges"     the mean is infinite
+      "diverges"     the mean is infinite, or does not exist
       "pole"         g is infinite at a product of two keys: no sample tells whether the mean is
       "self-check"   the importance weights failed their check: that interval is only Markov's bound
     notes: a sentence for each flag. tails: the sample's own diagnostics by estimator.

@@ -27,14 +27,33 @@ DEFENSIVE = 0.1  # share of the probes drawn from the keys' own law, whatever th
 
 
 class Diverges(ValueError):
-    """The mean asked for is infinite; the message says where the integrand fails to decay."""
+    """The mean asked for is infinite; the message, a sentence without its full stop, says why."""
+
+    sample = "No sample can show an infinite mean: the interval of the direct simulation has no upper end."
+
+
+class NoSignal(Diverges):
+    """g vanishes at the product of every probe with itself."""
+
+    sample = "No sample can show that the inverse SNR is infinite: the mean's interval has no upper end."
+
+
+class NoMean(Diverges):
+    """There is no mean: g is no real number somewhere."""
+
+    sample = "No sample can show a mean that does not exist: the interval of the direct simulation has no upper end."
 
 
 class Pole(Diverges):
     """g is infinite at a product of two keys, where samples do not tell a finite mean from an infinite one."""
 
+    sample = (
+        "However long, the direct simulation cannot tell whether the mean is finite: its interval has no upper end."
+    )
 
-POLE = "no sample vouches for its mean: g is infinite at a product of two keys"
+
+POLE = "No sample vouches for the mean: g is infinite at a product of two keys"
+SUBJECT = {"mean": "The mean", "noise": "The mean noise E‖r‖²", "signal": "The mean signal E c²"}
 
 
 def log_inner(similarity: Similarity, s: Array, tau: float, d: int, power: int = 2) -> tuple[Array, Array, Array]:
@@ -123,7 +142,7 @@ def norm_proposal(similarity: Similarity, tau: float, d: int, statistic: str) ->
     u = _wide(d)
     _check_signal(similarity, tau, d, statistic)
     height = log_density(u)
-    _check_ends(u, height)
+    _check_ends(u, height, statistic)
     for _ in range(3):
         alive = np.flatnonzero(height > height.max() - 40)
         low, high = u[max(alive[0] - 1, 0)], u[min(alive[-1] + 1, len(u) - 1)]
@@ -145,7 +164,7 @@ def ratio_variance_is_finite(similarity: Similarity, tau: float, d: int) -> bool
         height = log_inner(similarity, s, tau, d, 4)[0] - 4 * similarity.sign_and_log(s, tau, d)[1]
     height = (d / 2) * u - s / 2 + height
     try:
-        _check_ends(u, np.where(np.isnan(height), -np.inf, height))
+        _check_ends(u, np.where(np.isnan(height), -np.inf, height), "mean")
     except Diverges:
         return False
     return True
@@ -156,16 +175,18 @@ def _wide(d: int) -> Array:
     return np.linspace(math.log(d) - 60, math.log(d) + 14, 501)
 
 
-def _check_ends(u: Array, height: Array) -> None:
+def _check_ends(u: Array, height: Array, statistic: str) -> None:
     """Raise Diverges unless e^height du decays at both ends."""
     with np.errstate(invalid="ignore"):  # between two infinite ends
         rise, fall = np.diff(height)[[0, -1]] / (u[1] - u[0])
     if np.isposinf(height).any():
         raise Pole(POLE)
-    if rise < 1e-3:
-        raise Diverges("its mean is infinite: probes of small norm carry it, and their noise outgrows their rarity")
-    if fall > -1e-3:
-        raise Diverges("its mean is infinite: probes of large norm carry it, and their noise outgrows their rarity")
+    if rise < 1e-3 or fall > -1e-3:
+        size = "small" if rise < 1e-3 else "large"
+        what = "signal" if statistic == "signal" else "noise"
+        raise Diverges(
+            f"{SUBJECT[statistic]} is infinite: probes of {size} norm carry it, and their {what} outgrows their rarity"
+        )
 
 
 def _check_signal(similarity: Similarity, tau: float, d: int, statistic: str) -> None:
@@ -175,9 +196,9 @@ def _check_signal(similarity: Similarity, tau: float, d: int, statistic: str) ->
     try:
         zero = vanishing(similarity, d, tau)
     except ArithmeticError as error:
-        raise Diverges(f"there is no mean: {error}") from error
+        raise NoMean(f"There is no mean: {error}") from error
     if zero is not None:
-        raise Diverges(f"its mean is infinite: the signal g(‖k‖²) vanishes near ‖k‖² = {zero:.3g}")
+        raise Diverges(f"The mean is infinite: the signal g(‖k‖²) vanishes {zero}")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from snr.expectation import condensation_line
 from snr.keys import Gaussian, Sphere
 from snr.proposals import (
     Diverges,
+    NoSignal,
     Pole,
     log_inner,
     norm_proposal,
@@ -19,6 +20,7 @@ from snr.proposals import (
     sphere_proposal,
 )
 from snr.spec import Spec
+from snr.zeros import signal
 
 ENOUGH = 10  # expected number of recalls in the outermost 5 % of what carries the mean
 PATIENCE = 10**7  # recalls beyond which direct simulation is given up
@@ -53,6 +55,8 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
         )
     carrier, recall, beyond = float(d), 1.0, 1.0
     try:
+        if spec.fixed_norm and signal(g, d, tau)[0] == 0:
+            raise NoSignal(f"The inverse SNR is infinite: no signal, g({d:g}) = 0; what is measured of it is rounding")
         around = sphere_proposal(g, tau, d) if spec.on_sphere else None
         if spec.fixed_norm and around is None:
             pair_proposal(g, tau, d, d, d)
@@ -60,11 +64,12 @@ def reach_of(spec: Spec, flags: dict[str, str]) -> Reach:
             parts = ("noise", "signal") if spec.statistic == "ratio-of-means" else ("mean",)
             proposals = [norm_proposal(g, tau, d, part) for part in parts]
     except Pole as error:
-        flags["pole"] = f"Of the {spec.statistic}, {error}."
+        flags["pole"], flags["unreached"] = f"{error}.", error.sample
         return Reach(0.0, 0.0)
     except Diverges as error:
-        if spec.weighable:
-            flags["diverges"] = f"Of the {spec.statistic}, {error}."
+        if spec.weighable or isinstance(error, NoSignal):
+            flags["diverges"] = f"{error}."
+        flags["unreached"] = error.sample
         return Reach(0.0, 0.0)
     if not spec.fixed_norm and spec.weighable:
         for p in proposals:

@@ -120,9 +120,10 @@ class Looks:
     def __init__(self) -> None:
         self.batches, self.taken, self._next = 0, 0, 1
 
-    def due(self) -> bool:
+    def due(self, last: bool = False) -> bool:
+        """Whether to look now, after one more batch; at the `last` one in any case."""
         self.batches += 1
-        if self.batches < self._next:
+        if self.batches < self._next and not last:
             return False
         self._next = self.batches + max(1, self.batches // 10)
         self.taken += 1

@@ -21,6 +21,10 @@ class Stop:
     def reached(self, progress: Progress) -> bool:
         raise NotImplementedError
 
+    def overdue(self, seconds: float) -> bool:
+        """Whether the run must end after that many seconds whatever its estimate is: to be asked after every batch."""
+        return False
+
     def __or__(self, other: Stop) -> Stop:
         return _Either(self, other)
 
@@ -36,6 +40,9 @@ class _Either(Stop):
     def reached(self, progress: Progress) -> bool:
         return self.first.reached(progress) or self.second.reached(progress)
 
+    def overdue(self, seconds: float) -> bool:
+        return self.first.overdue(seconds) or self.second.overdue(seconds)
+
 
 @dataclass(frozen=True)
 class _Both(Stop):
@@ -45,6 +52,9 @@ class _Both(Stop):
     def reached(self, progress: Progress) -> bool:
         return self.first.reached(progress) and self.second.reached(progress)
 
+    def overdue(self, seconds: float) -> bool:
+        return self.first.overdue(seconds) and self.second.overdue(seconds)
+
 
 @dataclass(frozen=True)
 class MaxSeconds(Stop):
@@ -53,7 +63,10 @@ class MaxSeconds(Stop):
     seconds: float
 
     def reached(self, progress: Progress) -> bool:
-        return progress.seconds >= self.seconds
+        return self.overdue(progress.seconds)
+
+    def overdue(self, seconds: float) -> bool:
+        return seconds >= self.seconds
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """Simulation against exact values. Intervals here have confidence 1 − 1e-5; about 200 of them are looked at, so the
 whole file raises a false alarm with probability below 0.3 % (and, the seeds being fixed, always or never)."""
 
+import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from snr import direct, estimators
 from snr.covariance import gaussian_mean as gaussian_mean_of_spectrum
 from snr.estimators import measure
 from snr.expectation import fixed_probe, gaussian_mean, ratio_of_means, sphere_mean
@@ -103,6 +106,47 @@ def test_divergence_is_found(kernel, d, tau, why):
     assert why in found.notes[found.flags.index("diverges")]
     assert found.importance is None
     assert found.mean.high == math.inf
+    said = dict(zip(found.flags, found.notes, strict=True))
+    assert said["diverges"].startswith("The mean is infinite: ")
+    assert said["unreached"].startswith("No sample can show an infinite mean")
+
+
+def test_an_infinite_ratio_of_means_says_which_mean_is():
+    found = run("exp", 17, 16, 0.5, few=50, statistic="ratio-of-means")
+    assert found.notes[found.flags.index("diverges")].startswith("The mean noise E‖r‖² is infinite: ")
+
+
+def test_at_a_pole_no_length_is_promised_to_suffice():
+    found = run("1/x", 17, 8, 1.0, few=50)
+    said = dict(zip(found.flags, found.notes, strict=True))
+    assert said["pole"] == "No sample vouches for the mean: g is infinite at a product of two keys."
+    assert said["unreached"].startswith("However long")
+
+
+@pytest.mark.parametrize("statistic", ["mean", "fixed-probe", "median"])
+def test_without_a_signal_what_is_measured_is_rounding(statistic):
+    found = run("cos(pi*x/d/2)", 17, 16, 4.0, few=50, keys=Sphere(), statistic=statistic)
+    said = dict(zip(found.flags, found.notes, strict=True))
+    assert "no signal, g(16) = 0" in said["diverges"]
+    assert found.importance is None
+    assert found.mean.high == math.inf
+
+
+def test_a_check_whose_tail_does_not_settle_is_given_up(monkeypatch):
+    """E r⁴ is infinite at n = 2, tau = √d: the direct mean gets no upper end however long it runs."""
+    monkeypatch.setattr(direct, "KNOWN", 0.2)
+    found = measure("exp", 2, 100, 10.0, stop=RelTol(0.05), cross_check=MinSamples(300_000))
+    assert found.mean.high == math.inf
+    assert found.mean.samples < 150_000
+    assert found.median.relative_half_width < 0.2
+
+
+def test_the_time_limit_is_one_for_both_estimates(monkeypatch):
+    """On a clock that moves by a second whenever it is read."""
+    seconds = itertools.count()
+    monkeypatch.setattr(estimators, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    measure("linear", 64, 64, 8.0, stop=MaxSeconds(30), cross_check=MaxSeconds(30))
+    assert next(seconds) <= 33
 
 
 @pytest.mark.parametrize("kernel", ["exp", "solu", "relu"])
