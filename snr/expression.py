@@ -56,6 +56,12 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Pow: lambda a, b: a**b,
 }
 
+_REFUSED: dict[type, str] = {
+    ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitAnd: "&", ast.Invert: "~",
+    ast.Not: "not", ast.And: "and", ast.Or: "or", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
+    ast.Gt: ">", ast.GtE: ">=", ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+
 
 @lru_cache(maxsize=256)
 def parse(text: str, names: tuple[str, ...]) -> sympy.Expr:
@@ -175,6 +181,12 @@ def _children(node: ast.expr, names: tuple[str, ...]) -> list[ast.expr]:
             ):
                 raise ValueError(f"{name} takes {'two or more arguments' if wanted == 2 else 'one argument'}")
             return list(arguments)
+        case ast.BinOp(op=ast.FloorDiv()):
+            raise ValueError("// is not allowed; write floor(a/b)")
+        case ast.BinOp(op=ast.Mod()):
+            raise ValueError("% is not allowed; write a - b*floor(a/b)")
+        case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.BoolOp(op=op) | ast.Compare(ops=[op, *_]):
+            raise ValueError(f"{_REFUSED[type(op)]} is not allowed; expected {_accepted(names)}")
     raise ValueError(f"{type(node).__name__} is not allowed; expected {_accepted(names)}")
 
 

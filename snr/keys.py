@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from snr.tensors import read_tensor
 
 Array = NDArray[Any]
+LEAST_SQUARE = 1e-290  # of a key's norm: below, squares of its entries lose digits
 
 
 class KeyLaw(Protocol):
@@ -121,8 +122,14 @@ def _check(array: Array) -> None:
         if not np.all(np.isfinite(squares)):
             head, row = (int(i) for i in np.argwhere(~np.isfinite(squares))[0])
             raise ValueError(f"key {start + row} of head {head} holds NaN or infinity, or its norm overflows")
-        if np.any(squares == 0):
-            head, row = (int(i) for i in np.argwhere(squares == 0)[0])
+        if np.any(squares < LEAST_SQUARE):
+            head, row = (int(i) for i in np.argwhere(squares < LEAST_SQUARE)[0])
+            largest = float(np.abs(part[head, row]).max())
+            if largest > 0:
+                raise ValueError(
+                    f"key {start + row} of head {head} is too small for its square in float64 (largest entry "
+                    f"{largest:.3g}); expected keys scaled up"
+                )
             raise ValueError(f"key {start + row} of head {head} is zero; a zero key cannot be recalled")
 
 

@@ -1,4 +1,5 @@
 import math
+import re
 import time
 
 import numpy as np
@@ -58,6 +59,18 @@ def test_everything_else_is_refused_in_one_line(text):
 def test_a_caret_is_explained():
     with pytest.raises(ValueError, match=r"write \*\* for powers"):
         parse("x^2", NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("x // 2", "// is not allowed; write floor"), ("x % 2", "% is not allowed; write a"),
+     ("x @ 2", "@ is not allowed"), ("x << 2", "<< is not allowed"),
+     ("~x", "~ is not allowed"), ("x <= 2", "<= is not allowed"),
+     ("x and d", "and is not allowed")],
+)  # fmt: skip
+def test_a_refused_operator_is_named(text, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        parse(text, NAMES)
 
 
 def test_symbols_are_those_of_the_caller():

@@ -227,3 +227,10 @@ def test_effective_dimension_of_extreme_keys():
     assert effective_dimension(np.ones((9, 6))) == pytest.approx(1)
     orthogonal = np.linalg.qr(np.random.default_rng(3).standard_normal((6, 6)))[0]
     assert effective_dimension(orthogonal) == np.inf
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-160])
+def test_keys_whose_squares_underflow_are_not_called_zero(tmp_path, size):
+    np.save(tmp_path / "tiny.npy", np.full((3, 4), size))
+    with pytest.raises(ValueError, match=r"key 0 of head 0 is too small for its square in float64 \(largest entry 1e-"):
+        read_keys(str(tmp_path / "tiny.npy"))
