@@ -83,7 +83,13 @@ def test_sorting_by_verdict(page):
     for down in (False, True):
         button.click()
         found = [cell.text for cell in page.find_elements(By.CSS_SELECTOR, ".ledger td.verdict")]
-        assert found == sorted(found, reverse=down)
+        assert found == sorted(found, reverse=down, key=by_word_and_tolerance)
+
+
+def by_word_and_tolerance(verdict):
+    """confirmed, confirmed ±5 %, confirmed ±20 %, refuted."""
+    word, _, tolerance = verdict.partition(" ±")
+    return word, float(tolerance.removesuffix(" %") or 0)
 
 
 def test_downloads_are_what_they_say(page):
