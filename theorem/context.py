@@ -210,8 +210,3 @@ def softmax_constant() -> tuple[Any, Any]:
     moment = [sympy.integrate(sympy.exp(m * z * x) * density, (x, -sympy.oo, sympy.oo)) for m in (1, 2)]
     first, second = (sympy.simplify(m.subs(z, sympy.sqrt(s))) for m in moment)
     return first, sympy.simplify(second / first**2 - 1)
-
-
-def running_mean_weight(before: Any, after: Any) -> Any:
-    """The share of the first `before` pairs in a memory of step 1/t after `after` more: their Π (1 - 1/t)."""
-    return before / (before + after)

@@ -60,17 +60,17 @@ def _main(arguments: list[str], mute: bool) -> int:
 
     from verify.session import Session, check_writable, complain
 
-    if output.json == "-" and mute:
-        raise BadInput("--json -: standard output is closed")
-    if output.json not in ("", "-"):
-        check_writable("--json", output.json)
-        _check_own_file(output.json, read_options(namespace, command.Options))
-    session = Session(argv=["python", "-m", "verify", *arguments], quiet=output.quiet or output.json == "-")
     try:
+        if output.json == "-" and mute:
+            raise BadInput("--json -: standard output is closed")
+        if output.json not in ("", "-"):
+            check_writable("--json", output.json)
+            _check_own_file(output.json, read_options(namespace, command.Options))
+        session = Session(argv=["python", "-m", "verify", *arguments], quiet=output.quiet or output.json == "-")
         finding: Finding = command.run(read_options(namespace, command.Options), session)
+        session.show(finding, output.json)
     except BadInput as error:
         raise BadInput(f"verify {namespace.command}: {error}") from error
-    session.show(finding, output.json)
     if finding.status == INTERRUPTED:
         complain("interrupted")
     return _status(finding, output.strict)

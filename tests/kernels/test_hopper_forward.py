@@ -60,6 +60,27 @@ def test_one_tensor_as_query_and_key_is_remembered_as_what_it_is(monkeypatch):
     assert attention.deltaformer(q, k, k) is q
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_factors_left_out_of_the_inverse_move_u_by_less_than_is_allowed(sign):
+    """At the largest ρ for which each shorter product is taken; the bound is ρ^p, the error model's allowance 2⁻¹⁶."""
+    from kernels.error_model import LEFT_OUT
+    from kernels.hopper_inverse import EIGHTH, FOURTH, THIRD
+
+    identity = torch.eye(64, dtype=torch.float64)
+    A = sign * torch.diag_embed(torch.ones(63, dtype=torch.float64), -1)  # each row reads the one before it
+    shorter = {
+        THIRD.value: lambda a: identity - a + a @ a,
+        FOURTH.value: lambda a: (identity - a) @ (identity + a @ a),
+        EIGHTH.value: lambda a: (identity - a) @ (identity + a @ a) @ (identity + a @ a @ a @ a),
+    }
+    v = torch.ones(64, 1, dtype=torch.float64)
+    for rho, inverse in shorter.items():
+        for size, allowed in ((rho, True), (1.2 * rho, False)):
+            u = torch.linalg.solve(identity + size * A, v)
+            off = (inverse(size * A) @ v - u).abs().max() / u.abs().max()
+            assert (off <= LEFT_OUT * (1 + 1e-9)) == allowed
+
+
 class Recorded:
     """Stands where a Triton kernel, and then the compiled one, stands."""
 

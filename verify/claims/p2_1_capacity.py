@@ -15,7 +15,6 @@ from typing import Any
 from verify.evidence import Claim, Evidence, Ruling, Verdict
 
 GAUSSIAN = ("keys N(0, I_d), independent", "values of mean 0, independent of the keys", "‖v_i‖² replaced by its mean")
-DERIVE = "python -m verify snr --derive --dk 64 --kernel "
 
 
 def proved(holds: bool, detail: str, **numbers: Any) -> Ruling:
